@@ -16,9 +16,9 @@ use linerate_port::pcap::{Format, MAX_PACKET, Options, Reader, Writer};
 type Packet = (u64, u32, Vec<u8>);
 
 /// Delivers at most a few bytes per call.
-struct Pieces(Cursor<Vec<u8>>, usize);
+struct ShortReads(Cursor<Vec<u8>>, usize);
 
-impl Read for Pieces {
+impl Read for ShortReads {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.1 = self.1 % 7 + 1;
         let count = out.len().min(self.1);
@@ -76,7 +76,7 @@ fn read(source: impl Read + Send + 'static) -> (Vec<Packet>, bool) {
 
 fuzz_target!(|data: &[u8]| {
     let (packets, whole) = read(Cursor::new(data.to_vec()));
-    assert_eq!(read(Pieces(Cursor::new(data.to_vec()), 0)), (packets.clone(), whole));
+    assert_eq!(read(ShortReads(Cursor::new(data.to_vec()), 0)), (packets.clone(), whole));
     let (half, _) = read(Cursor::new(data[..data.len() / 2].to_vec()));
     assert!(packets.starts_with(&half));
 

@@ -12,7 +12,7 @@ use std::{fs, io, sync::Arc};
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{
     Bytes, bounded_library,
-    generate::{Known, VALUES, configuration, files, known},
+    generate::{ClassExamples, VALUES, configuration, files, known},
     isolate, make_packets, note, show,
 };
 use linerate_graph::{Console, Library, Options, Router, handler, lang::Globals, load};
@@ -21,7 +21,7 @@ use linerate_memory::{Arena, ArenaOptions};
 struct World {
     library: Library,
     /// Classes of the elements in chains.
-    usable: Vec<Known>,
+    usable: Vec<ClassExamples>,
     arena: Arena,
 }
 

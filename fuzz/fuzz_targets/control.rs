@@ -36,7 +36,7 @@ const PIECES: &[usize] = &[usize::MAX, 1, 2, 3, 7, 64, 1000, 4096];
 /// Numbers of times that the client repeats its text.
 const TIMES: &[usize] = &[1, 1, 1, 1, 1, 2, 20, 1000];
 /// Seconds that the router may leave its client alone.
-const PATIENCE: i64 = 8;
+const TIMEOUT: i64 = 8;
 
 const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
@@ -81,7 +81,7 @@ fn converse(mut stream: UnixStream, said: &[u8], send: usize, receive: usize) ->
             Ok(read) => answers.extend(&piece[..read]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if !talks || waits.contains(PollFlags::OUT) {
-                    let timeout = Timespec { tv_sec: PATIENCE, tv_nsec: 0 };
+                    let timeout = Timespec { tv_sec: TIMEOUT, tv_nsec: 0 };
                     let ready = poll(&mut [PollFd::new(&stream, waits)], Some(&timeout));
                     assert_ne!(ready, Ok(0), "the client is left alone");
                 }

@@ -16,11 +16,11 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{
     Bytes, isolate,
-    peers::{Bystanders, LENGTHS, Station, memory, wait_for},
+    peers::{VictimPeers, LENGTHS, Station, memory, wait_for},
     show,
 };
 use linerate_memory::Arena;
-use linerate_testlab::memif::{Foul, Role, SENTINEL};
+use linerate_testlab::memif::{MaliciousPeer, Role, SENTINEL};
 
 const SOCKET: &str = "@foul";
 /// Lengths of the packets sent to the malicious peer.
@@ -30,12 +30,12 @@ const SENT: [usize; 3] = [60, 9000, 2048];
 struct World {
     /// Memory of all that are here for one input.
     arena: Arena,
-    bystanders: Bystanders,
+    victims: VictimPeers,
 }
 
 impl World {
     fn new() -> World {
-        World { arena: memory(), bystanders: Bystanders::new(SOCKET) }
+        World { arena: memory(), victims: VictimPeers::new(SOCKET) }
     }
 
     /// Asserts that the next peer is served.
@@ -58,16 +58,16 @@ impl World {
             }
             Role::Server => ("@fouls", "memif:@fouls?queues=2&slots=16".into()),
         };
-        let mut foul = Foul::new(role, name, bytes);
+        let mut attacker = MaliciousPeer::new(role, name, bytes);
         let mut station = Station::open(&self.arena, &uri);
         let mut was_connected = false;
-        while foul.step() {
-            if foul.is_connected() && !was_connected {
+        while attacker.step() {
+            if attacker.is_connected() && !was_connected {
                 // The one knows a moment before the other.
                 let link = station.port.info.link.as_ref().expect("it has a link");
                 link.wait_up(Duration::from_millis(5));
             }
-            was_connected = foul.is_connected();
+            was_connected = attacker.is_connected();
             for queue in 0..station.port.queues.len() {
                 station.receive(queue, |packet| {
                     assert!(packet.len() >= 14);
@@ -76,10 +76,10 @@ impl World {
                 });
                 station.send(queue, &SENT);
             }
-            self.bystanders.turn();
+            self.victims.turn();
         }
-        drop(foul);
-        self.bystanders.end();
+        drop(attacker);
+        self.victims.end();
         if role == Role::Client {
             self.serve_next(&mut station);
         }

@@ -29,20 +29,20 @@ const TO_SERVER: usize = TO_MEMBER + RING + CELLS as usize;
 const LENGTH: usize = 60;
 
 /// A member of which only the words it shares are there.
-struct Foul {
+struct MaliciousMember {
     id: MemberId,
     channel: ForeignRegion,
     /// Words it has put on its ring.
     tail: u64,
 }
 
-impl Foul {
-    fn join(server: &mut Server, access: Access) -> Foul {
+impl MaliciousMember {
+    fn join(server: &mut Server, access: Access) -> MaliciousMember {
         // SAFETY: nothing maps the packets, and the rings may be written with anything.
         let (id, files) = unsafe { server.admit(access, CELLS).expect("a place is free") };
         let words = TO_SERVER + RING + CELLS as usize;
         let channel = ForeignRegion::map(&files.channel, 8 * words as u64).expect("a channel");
-        Foul { id, channel, tail: 0 }
+        MaliciousMember { id, channel, tail: 0 }
     }
 
     fn write(&self, at: usize, word: u64) {
@@ -85,13 +85,13 @@ struct World {
     arena: Arena,
     server: Server,
     pool: PoolCache,
-    good: Good,
+    good: HonestMember,
     /// Packets of members that the server has.
     had: Frame,
 }
 
 /// The one that does as it should.
-struct Good {
+struct HonestMember {
     id: MemberId,
     member: Member,
     pool: PoolCache,
@@ -110,7 +110,7 @@ impl World {
         let (id, files) = unsafe { server.admit(Access::Write, CELLS).expect("a place is free") };
         // SAFETY: they come from a server of this process.
         let member = unsafe { Member::attach(files).expect("the files of a server") };
-        let good = Good {
+        let good = HonestMember {
             id,
             pool: member.arena().cache(16),
             member,
@@ -134,9 +134,9 @@ impl World {
     /// A round of the good member: packets to it, and from it.
     fn honest(&mut self) {
         let mut frame = self.packets(3, self.good.lent);
-        let lent = self.server.lend(&[self.good.id], &mut frame).expect("a whole ring").packets;
+        let lent = self.server.enqueue_shared(&[self.good.id], &mut frame).expect("a whole ring").packets;
         self.pool.give(&mut frame);
-        let Good { id, member, pool, frame, lent: all, back } = &mut self.good;
+        let HonestMember { id, member, pool, frame, lent: all, back } = &mut self.good;
         *all = all.wrapping_add(lent as u8);
         member.receive(pool, frame).expect("a whole ring");
         member.send(pool, frame).expect("a whole ring");
@@ -170,37 +170,37 @@ impl World {
 
     fn run(&mut self, bytes: &mut Bytes<'_>) {
         let access = *bytes.choice(&[Access::Write, Access::Read]);
-        let mut foul = Foul::join(&mut self.server, access);
+        let mut attacker = MaliciousMember::join(&mut self.server, access);
         while !bytes.0.is_empty() {
             let mut is_whole = true;
             match bytes.below(8) {
-                0 | 1 => foul.lie(bytes, self.arena.count()),
-                2 => is_whole = self.take_from(foul.id),
+                0 | 1 => attacker.lie(bytes, self.arena.count()),
+                2 => is_whole = self.take_from(attacker.id),
                 3 => {
                     let (count, both) = (1 + bytes.below(4), bytes.one_in(2));
                     let mut frame = self.packets(count, 0xee);
-                    let ids = [foul.id, self.good.id];
+                    let ids = [attacker.id, self.good.id];
                     // Nothing of these is the good one's alone: its numbers go on without them.
-                    is_whole = self.server.lend(&ids[..1], &mut frame).is_ok();
+                    is_whole = self.server.enqueue_shared(&ids[..1], &mut frame).is_ok();
                     if both && is_whole && !self.had.is_empty() {
-                        is_whole = self.server.lend(&ids[..1], &mut self.had).is_ok();
+                        is_whole = self.server.enqueue_shared(&ids[..1], &mut self.had).is_ok();
                     }
                     self.pool.give(&mut frame);
                 }
                 4 => {
                     let count = bytes.below(6);
-                    is_whole = self.server.supply(foul.id, &mut self.pool, count).is_ok();
+                    is_whole = self.server.supply(attacker.id, &mut self.pool, count).is_ok();
                 }
-                5 => drop(self.server.arm(foul.id)),
+                5 => drop(self.server.arm(attacker.id)),
                 6 => self.pool.give(&mut self.had),
                 _ => self.honest(),
             }
             if !is_whole || bytes.one_in(32) {
-                self.server.remove(foul.id, &mut self.pool);
-                foul = Foul::join(&mut self.server, access);
+                self.server.remove(attacker.id, &mut self.pool);
+                attacker = MaliciousMember::join(&mut self.server, access);
             }
         }
-        self.server.remove(foul.id, &mut self.pool);
+        self.server.remove(attacker.id, &mut self.pool);
         self.pool.give(&mut self.had);
         // Buffers underway are back after this.
         (0..3).for_each(|_| self.honest());

@@ -16,7 +16,7 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{
     Bytes, isolate,
-    peers::{Bystanders, Station, memory, wait_for},
+    peers::{VictimPeers, Station, memory, wait_for},
     show,
 };
 use linerate_memory::Arena;
@@ -35,12 +35,12 @@ const ORDERLY: [u8; 60] = [vhost::ORDERLY; 60];
 struct World {
     /// Memory of all that are here for one input.
     arena: Arena,
-    bystanders: Bystanders,
+    victims: VictimPeers,
 }
 
 impl World {
     fn new() -> World {
-        World { arena: memory(), bystanders: Bystanders::new("@others") }
+        World { arena: memory(), victims: VictimPeers::new("@others") }
     }
 
     /// Receives and sends on a port as a worker does. Returns true if an orderly packet came.
@@ -58,26 +58,26 @@ impl World {
 
     fn turn(&mut self, station: &mut Station) {
         World::use_up(station);
-        self.bystanders.turn();
+        self.victims.turn();
     }
 
     fn play_driver(&mut self, bytes: &[u8]) {
         let mut station = Station::open(&self.arena, &format!("vhost:{SOCKET}"));
-        let mut foul = vhost::Foul::new(SOCKET, bytes);
+        let mut attacker = vhost::MaliciousPeer::new(SOCKET, bytes);
         let mut was_negotiated = false;
-        while foul.step() {
-            if foul.is_negotiated() && !was_negotiated {
+        while attacker.step() {
+            if attacker.is_negotiated() && !was_negotiated {
                 // The one knows a moment before the other.
                 let link = station.port.info.link.as_ref().expect("it has a link");
                 link.wait_up(Duration::from_millis(5));
             }
-            was_negotiated = foul.is_negotiated();
+            was_negotiated = attacker.is_negotiated();
             self.turn(&mut station);
         }
-        drop(foul);
+        drop(attacker);
         for packed in [0, 1] {
             let setup = [packed, 3];
-            let mut next = vhost::Foul::new(SOCKET, &setup);
+            let mut next = vhost::MaliciousPeer::new(SOCKET, &setup);
             wait_for("a packet of the next driver", || {
                 next.serve();
                 (0..20).any(|_| {
@@ -89,15 +89,15 @@ impl World {
     }
 
     fn play_device(&mut self, bytes: &[u8]) {
-        let mut foul = vhost_device::Foul::new(SOCKET, bytes);
+        let mut attacker = vhost_device::MaliciousPeer::new(SOCKET, bytes);
         let uri = format!("vhost:{SOCKET}?role=driver&slots=16");
         let mut station = Station::open(&self.arena, &uri);
-        while foul.step() {
+        while attacker.step() {
             self.turn(&mut station);
         }
-        foul.leave();
+        attacker.leave();
         wait_for("a packet of the next device", || {
-            foul.serve();
+            attacker.serve();
             World::use_up(&mut station)
         });
     }
@@ -118,7 +118,7 @@ fuzz_target!(init: isolate(), |data: &[u8]| {
         } else {
             world.play_device(bytes.0);
         }
-        world.bystanders.end();
+        world.victims.end();
         // Closing a port does not wait for the peer, which may have buffers for a moment.
         let until = Instant::now() + Duration::from_secs(5);
         while world.arena.accounting().held > 0 && Instant::now() < until {

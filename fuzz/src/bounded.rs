@@ -12,7 +12,7 @@ const TIME: u64 = 50_000_000;
 const ROUNDS: u32 = 10_000;
 /// The real time after which it is given up: the work of a script in one go takes a while, and it
 /// may do it in each round.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Families with elements that name no files and interfaces.
 const INSIDE: &[&str] =
@@ -53,7 +53,7 @@ impl Element for Bound {
 
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
         self.rounds += 1;
-        if self.rounds >= ROUNDS || self.start.elapsed() > PATIENCE {
+        if self.rounds >= ROUNDS || self.start.elapsed() > TIMEOUT {
             cx.driver.abort();
         }
         Next::Idle

@@ -9,7 +9,7 @@ use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Counts, Port};
 
 /// Time in which an awaited event must come.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// Lengths of the packets the two send each other.
 pub const LENGTHS: [usize; 4] = [60, 1514, 61, 600];
 
@@ -79,19 +79,19 @@ pub fn memory() -> Arena {
 }
 
 /// Two that do as they should, on an interface of a socket with another number than 0.
-pub struct Bystanders {
+pub struct VictimPeers {
     stations: [Station; 2],
     arrived: [usize; 2],
     sent: [usize; 2],
 }
 
-impl Bystanders {
-    pub fn new(socket: &str) -> Bystanders {
+impl VictimPeers {
+    pub fn new(socket: &str) -> VictimPeers {
         let theirs = memory();
         let server = Station::open(&theirs, &format!("memif:{socket}?role=server&id=1"));
         let client = Station::open(&theirs, &format!("memif:{socket}?id=1"));
         wait_for("two good peers", || server.is_up() && client.is_up());
-        Bystanders { stations: [server, client], arrived: [0; 2], sent: [0; 2] }
+        VictimPeers { stations: [server, client], arrived: [0; 2], sent: [0; 2] }
     }
 
     /// Sends some from each to the other, and looks at those that have come.
@@ -135,7 +135,7 @@ impl Bystanders {
 ///
 /// When it does not.
 pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < until, "waited in vain for {what}");
         thread::sleep(Duration::from_micros(200));

@@ -138,7 +138,8 @@ impl Imports {
                         }
                         _ => {
                             let folder = children.join(&name);
-                            let files = [children.join(format!("{name}.rs")), folder.join("mod.rs")];
+                            let files =
+                                [children.join(format!("{name}.rs")), folder.join("mod.rs")];
                             let file = files.iter().find(|file| file.exists());
                             self.read(file.expect("the file of a module"), &folder, &inner);
                         }

@@ -12,8 +12,7 @@ use anyhow::{Result, bail};
 use crate::shell;
 
 /// First words of a summary line whose subject is no thing.
-const BEGINNINGS: [&str; 7] =
-    ["What", "Who", "Whose", "Whoever", "Nobody", "Somebody", "The same"];
+const BEGINNINGS: [&str; 7] = ["What", "Who", "Whose", "Whoever", "Nobody", "Somebody", "The same"];
 /// Summary lines that begin so.
 const SUMMARIES: usize = 2_600;
 /// Names of types without a noun of the field.

@@ -76,33 +76,33 @@ impl std::error::Error for UsageError {}
 /// An error told by another process of ours, or of a configuration that the user has not seen.
 #[cfg(feature = "commands")]
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ReportedError {
     code: Code,
     text: String,
 }
 
 #[cfg(feature = "commands")]
-impl Told {
+impl ReportedError {
     /// An error with the code of the process that ended for it.
-    pub(crate) fn new(code: &serde_json::Value, text: &str) -> Told {
+    pub(crate) fn new(code: &serde_json::Value, text: &str) -> ReportedError {
         let known = CODES.into_iter().find(|known| code.as_u64() == Some(*known as u64));
-        Told::of(known.unwrap_or(Code::Failure), text)
+        ReportedError::with_code(known.unwrap_or(Code::Failure), text)
     }
 
-    pub(crate) fn of(code: Code, text: &str) -> Told {
-        Told { code, text: text.into() }
+    pub(crate) fn with_code(code: Code, text: &str) -> ReportedError {
+        ReportedError { code, text: text.into() }
     }
 }
 
 #[cfg(feature = "commands")]
-impl std::fmt::Display for Told {
+impl std::fmt::Display for ReportedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
 #[cfg(feature = "commands")]
-impl std::error::Error for Told {}
+impl std::error::Error for ReportedError {}
 
 /// A configuration that cannot be run.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl ConfigurationError {
     }
 
     /// From the error that kept the elements from being made.
-    pub(crate) fn of(error: BuildError, sources: &SourceMap) -> anyhow::Error {
+    pub(crate) fn from_build_error(error: BuildError, sources: &SourceMap) -> anyhow::Error {
         match error {
             BuildError::Configuration(found) => ConfigurationError::new(&found, sources).into(),
             other => other.into(),
@@ -250,7 +250,7 @@ fn code_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
         return Some(Code::File);
     }
     #[cfg(feature = "commands")]
-    if let Some(told) = cause.downcast_ref::<Told>() {
+    if let Some(told) = cause.downcast_ref::<ReportedError>() {
         return Some(told.code);
     }
     if let Some(error) = cause.downcast_ref::<MemoryError>() {

@@ -24,7 +24,7 @@
 //! commands: `resources` (memory and cores), `session` (workers and the clock that drives the
 //! table), `live` (output of a running command), `links` (changes of link states), `terminal`
 //! (abilities of the terminal), `exit` (exit codes and errors), `service` (readiness for a service
-//! manager), `life` (liveness of workers), `attendance` (both, for commands between ports),
+//! manager), `watchdog` (liveness of workers), `readiness` (both, for commands between ports),
 //! `signals`, `units` and `ranges` (typed numbers), `profile` (streams and connections in a file).
 //!
 //! Configurations: `configuration` reads them, `run` runs them, `program` those that were compiled,
@@ -47,8 +47,6 @@ mod archive;
 #[cfg(feature = "commands")]
 mod args;
 #[cfg(feature = "commands")]
-mod attendance;
-#[cfg(feature = "commands")]
 mod click;
 #[cfg(feature = "commands")]
 mod commands;
@@ -57,7 +55,6 @@ mod control;
 mod exit;
 #[cfg(feature = "commands")]
 mod graph;
-mod life;
 mod links;
 #[cfg(feature = "commands")]
 mod live;
@@ -70,6 +67,8 @@ mod profile;
 mod program;
 #[cfg(feature = "commands")]
 mod ranges;
+#[cfg(feature = "commands")]
+mod readiness;
 #[cfg(feature = "commands")]
 mod reference;
 #[cfg(feature = "commands")]
@@ -84,6 +83,7 @@ mod terminal;
 mod units;
 #[cfg(feature = "commands")]
 mod view;
+mod watchdog;
 
 #[cfg(feature = "commands")]
 use std::process::ExitCode;

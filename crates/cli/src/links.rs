@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_port::{Follower, Leases, Link, PortInfo};
+use linerate_port::{Leases, Link, LinkObserver, PortInfo};
 use serde_json::{Value, json};
 
 use crate::output::Output;
@@ -33,7 +33,7 @@ pub(crate) struct PortLink {
 
 impl PortLink {
     /// The link of an open port, where it has one.
-    pub(crate) fn of(info: &PortInfo) -> Option<PortLink> {
+    pub(crate) fn from_info(info: &PortInfo) -> Option<PortLink> {
         info.link.as_ref().map(|link| PortLink::new(info, link))
     }
 
@@ -142,7 +142,7 @@ impl Drop for Following {
 }
 
 /// Tells of the links of some ports: of those that are down at once, then of each change.
-pub(crate) fn tell_of(links: Vec<PortLink>, output: Output) -> Following {
+pub(crate) fn report_links(links: Vec<PortLink>, output: Output) -> Following {
     follow(
         move || links.clone(),
         move |news| {
@@ -161,12 +161,12 @@ pub(crate) fn follow(
     tell: impl Fn(&LinkNews) + Send + 'static,
 ) -> Following {
     let (changed, changes) = mpsc::channel();
-    let follower: Arc<Follower> = {
+    let follower: Arc<LinkObserver> = {
         let changed = changed.clone();
         Arc::new(move || drop(changed.send(Signal::Changed)))
     };
-    let mut book = Book::default();
-    book.look(&links(), &follower).iter().for_each(&tell);
+    let mut table = LinkTable::default();
+    table.look(&links(), &follower).iter().for_each(&tell);
     let watch = move || loop {
         if matches!(
             changes.recv_timeout(LOOK_AGAIN),
@@ -174,14 +174,14 @@ pub(crate) fn follow(
         ) {
             return;
         }
-        book.look(&links(), &follower).iter().for_each(&tell);
+        table.look(&links(), &follower).iter().for_each(&tell);
     };
     let thread = thread::Builder::new().name("links".into()).spawn(watch).ok();
     Following { thread: thread.map(|thread| (changed, thread)) }
 }
 
 /// The last report of a link.
-struct Told {
+struct LinkRecord {
     link: Arc<Link>,
     changes: u64,
     detail: String,
@@ -190,12 +190,12 @@ struct Told {
 
 /// Last news of each link, by its place in memory: one port may be opened more than once.
 #[derive(Default)]
-struct Book(BTreeMap<usize, Told>);
+struct LinkTable(BTreeMap<usize, LinkRecord>);
 
-impl Book {
+impl LinkTable {
     /// News of links in their present state. A link that works from the start is none, unless it
     /// has a peer; two of one interface are reported once.
-    fn look(&mut self, links: &[PortLink], follower: &Arc<Follower>) -> Vec<LinkNews> {
+    fn look(&mut self, links: &[PortLink], follower: &Arc<LinkObserver>) -> Vec<LinkNews> {
         let place_of = |link: &Arc<Link>| Arc::as_ptr(link) as usize;
         let place = |link: &PortLink| place_of(&link.link);
         // A link that is opened again still has an owner.
@@ -222,7 +222,10 @@ impl Book {
             if known.is_none() || is_new {
                 let (changes, detail) = (now.changes, now.detail.clone());
                 let link = Arc::clone(&link.link);
-                self.0.insert(place_of(&link), Told { link, changes, detail, at: Instant::now() });
+                self.0.insert(
+                    place_of(&link),
+                    LinkRecord { link, changes, detail, at: Instant::now() },
+                );
             }
             let is_told = is_new && !link.link.is_closed();
             let is_twice = |told: &LinkNews| {
@@ -256,11 +259,11 @@ mod tests {
             linerate_memory::ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
         let context = Context::new(options.create().unwrap());
         let server = port(&context, "server");
-        let links = [PortLink::of(&server.info).unwrap()];
-        let follower: Arc<Follower> = Arc::new(|| {});
-        let mut book = Book::default();
+        let links = [PortLink::from_info(&server.info).unwrap()];
+        let follower: Arc<LinkObserver> = Arc::new(|| {});
+        let mut table = LinkTable::default();
         let mut look = |links: &[PortLink]| -> Vec<String> {
-            book.look(links, &follower).iter().map(LinkNews::text).collect()
+            table.look(links, &follower).iter().map(LinkNews::text).collect()
         };
         let texts = look(&links);
         assert!(texts[0].contains("is down: waiting for a client"), "{texts:?}");

@@ -15,14 +15,14 @@ use crate::args::{Connections, Stream};
 #[derive(Debug)]
 pub(crate) enum Profile {
     /// Frames.
-    Streams(Vec<Named>),
+    Streams(Vec<ProfileStream>),
     /// TCP connections, with names.
     Connections(Vec<(String, Connections)>),
 }
 
 /// A stream of a profile.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(crate) struct ProfileStream {
     pub(crate) name: String,
     pub(crate) stream: Stream,
     pub(crate) share: Share,
@@ -40,7 +40,7 @@ pub(crate) enum Share {
 /// The options of a stream, as on a command line.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
-struct Line {
+struct StreamLine {
     #[command(flatten)]
     stream: Stream,
 }
@@ -60,7 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<Profile> {
     let mut profile = parse(&text).with_context(|| path.display().to_string())?;
     // Captures lie beside the profile.
     if let Profile::Streams(streams) = &mut profile {
-        for Named { stream, .. } in streams {
+        for ProfileStream { stream, .. } in streams {
             if let (Some(capture), Some(folder)) = (&mut stream.pcap, path.parent()) {
                 *capture = folder.join(&*capture);
             }
@@ -111,12 +111,12 @@ fn tables(kind: &str, value: Option<Value>) -> Result<Vec<(String, Table)>> {
         .collect()
 }
 
-fn parse_streams(streams: Option<Value>) -> Result<Vec<Named>> {
+fn parse_streams(streams: Option<Value>) -> Result<Vec<ProfileStream>> {
     let read = |(name, keys): (String, Table)| {
         let of = format!("stream {name}");
         named(name, keys).context(of)
     };
-    let streams: Vec<Named> =
+    let streams: Vec<ProfileStream> =
         tables("stream", streams)?.into_iter().map(read).collect::<Result<_>>()?;
     let rates = streams.iter().filter(|stream| stream.share == Share::Rate).count();
     if rates != 0 && rates != streams.len() {
@@ -125,7 +125,7 @@ fn parse_streams(streams: Option<Value>) -> Result<Vec<Named>> {
     Ok(streams)
 }
 
-fn named(name: String, mut keys: Table) -> Result<Named> {
+fn named(name: String, mut keys: Table) -> Result<ProfileStream> {
     let weight = match keys.remove("weight") {
         None => None,
         Some(Value::Integer(weight)) if weight > 0 => Some(weight as f64),
@@ -137,8 +137,8 @@ fn named(name: String, mut keys: Table) -> Result<Named> {
         (None, true) => Share::Rate,
         (weight, false) => Share::Weight(weight.unwrap_or(1.0)),
     };
-    let line = Line::try_parse_from(words(&keys)?).map_err(|error| complaint(&error))?;
-    Ok(Named { name, stream: line.stream, share })
+    let line = StreamLine::try_parse_from(words(&keys)?).map_err(|error| complaint(&error))?;
+    Ok(ProfileStream { name, stream: line.stream, share })
 }
 
 fn connections_of(keys: Table) -> Result<Connections> {
@@ -185,7 +185,7 @@ fn word(key: &str, value: &Value) -> Result<String> {
 mod tests {
     use super::*;
 
-    fn streams(text: &str) -> Vec<Named> {
+    fn streams(text: &str) -> Vec<ProfileStream> {
         let Profile::Streams(streams) = parse(text).unwrap() else { panic!("{text}") };
         streams
     }

@@ -89,7 +89,7 @@ impl LibraryText {
 /// The command line of such a program.
 #[derive(Debug, Parser)]
 #[command(name = "program", max_term_width = 100)]
-struct Line {
+struct CommandLine {
     /// Variables of the configuration
     #[arg(value_name = "NAME=VALUE", value_parser = parse_variable)]
     variables: Vec<(String, String)>,
@@ -148,7 +148,7 @@ impl Program {
         let name = Path::new(&called).file_name().unwrap_or(OsStr::new("program"));
         let name = name.to_string_lossy();
         let matches = self.command(&name).get_matches();
-        let line = Line::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
         exit::end(&name, self.run(line))
     }
 
@@ -159,7 +159,7 @@ impl Program {
              --control 7777\n\nThe table is on standard error; standard output is the \
              configuration's.\n\n"
         );
-        Line::command()
+        CommandLine::command()
             .display_name(name.to_owned())
             .bin_name(name.to_owned())
             .about(format!("Run {}, which was compiled into this program", self.configuration))
@@ -167,7 +167,7 @@ impl Program {
             .after_help(examples + exit::HELP)
     }
 
-    fn run(&'static self, line: Line) -> Result<()> {
+    fn run(&'static self, line: CommandLine) -> Result<()> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         // The last value given holds.
         let variables = self
@@ -193,7 +193,7 @@ impl Program {
             prepare: None,
             rows: run::Rows::default(),
             notes: Vec::new(),
-            beside: None,
+            side_task: None,
         };
         let controlled = &line.operation.controlled;
         let sockets = controlled.sockets(&subject.source.instance("program"))?;

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Handlers of a command, by the names of its class's handlers.
-pub(crate) trait Commanded: Send + Sync {
+pub(crate) trait CommandHandlers: Send + Sync {
     /// Reads one.
     fn read(&self, handler: &str) -> HandlerResult;
 
@@ -32,24 +32,27 @@ pub(crate) trait Commanded: Send + Sync {
 }
 
 /// The class of an element that stands for a command, to be completed.
-pub(crate) const COMMAND: Class =
-    Class { role: Role::Information, make: |_| Box::new(Stand::default()), ..Class::here() };
+pub(crate) const COMMAND: Class = Class {
+    role: Role::Information,
+    make: |_| Box::new(CommandElement::default()),
+    ..Class::here()
+};
 
 /// An element that stands for a command.
 #[derive(Default)]
-struct Stand {
-    command: Option<Arc<dyn Commanded>>,
+struct CommandElement {
+    command: Option<Arc<dyn CommandHandlers>>,
 }
 
-impl Stand {
-    fn command(&self, handler: &str) -> Result<&Arc<dyn Commanded>, HandlerError> {
+impl CommandElement {
+    fn command(&self, handler: &str) -> Result<&Arc<dyn CommandHandlers>, HandlerError> {
         self.command.as_ref().ok_or_else(|| HandlerError::missing(handler))
     }
 }
 
-impl Element for Stand {
+impl Element for CommandElement {
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<Stand>() {
+        if let Some(old) = old.downcast_mut::<CommandElement>() {
             self.command = old.command.take();
         }
     }
@@ -64,9 +67,10 @@ impl Element for Stand {
 }
 
 /// Has an element of a router, of such a class, take its handlers from `command`.
-pub(crate) fn command(router: &mut Router, element: usize, command: Arc<dyn Commanded>) {
-    let stands = |stand: &mut Stand, _: &mut Context| stand.command = Some(command);
-    router.first().with_element(element, stands);
+pub(crate) fn command(router: &mut Router, element: usize, command: Arc<dyn CommandHandlers>) {
+    let set_command =
+        |element: &mut CommandElement, _: &mut Context| element.command = Some(command);
+    router.first().with_element(element, set_command);
 }
 
 /// A control socket that clients can connect to, without answers yet.
@@ -76,21 +80,21 @@ pub(crate) struct Remote {
 }
 
 /// A control socket that is answered, as long as this lives.
-pub(crate) struct Answered {
+pub(crate) struct ControlServer {
     control: Control,
     thread: Option<JoinHandle<()>>,
     /// Control sockets, with their names and tokens.
     sockets: ControlSockets,
 }
 
-impl Answered {
+impl ControlServer {
     /// The sockets it listens at.
     pub(crate) fn sockets(&self) -> &ControlSockets {
         &self.sockets
     }
 }
 
-impl Drop for Answered {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         self.control.stop();
         if let Some(thread) = self.thread.take() {
@@ -132,7 +136,7 @@ impl Remote {
         };
         let ports = linerate_port::Context::new(arena.clone());
         let mut router = Router::new(plan, &library, ports, &options)
-            .map_err(|error| ConfigurationError::of(error, &sources))?;
+            .map_err(|error| ConfigurationError::from_build_error(error, &sources))?;
         sockets.bound(&mut router)?;
         Ok(Some(Remote { router, sockets }))
     }
@@ -147,7 +151,11 @@ impl Remote {
     /// # Errors
     ///
     /// When there can be no thread for it.
-    pub(crate) fn answer(self, command: Arc<dyn Commanded>, stop: &Stop) -> Result<Answered> {
+    pub(crate) fn serve(
+        self,
+        command: Arc<dyn CommandHandlers>,
+        stop: &Stop,
+    ) -> Result<ControlServer> {
         let Remote { mut router, sockets } = self;
         // It is the first element of the text.
         self::command(&mut router, 0, command);
@@ -158,7 +166,7 @@ impl Remote {
             router.close();
         });
         let thread = Some(thread.context("cannot start a thread for control connections")?);
-        Ok(Answered { control, thread, sockets })
+        Ok(ControlServer { control, thread, sockets })
     }
 }
 
@@ -176,7 +184,7 @@ mod tests {
 
     struct Example(Mutex<String>);
 
-    impl Commanded for Example {
+    impl CommandHandlers for Example {
         fn read(&self, _: &str) -> HandlerResult {
             Ok(self.0.lock().unwrap().clone())
         }
@@ -200,14 +208,14 @@ mod tests {
         let arena = arena.create().unwrap();
         let remote = Remote::listen(&controlled, "example", &CLASS, &arena).unwrap().unwrap();
         let (example, stop) = (Arc::new(Example(Mutex::default())), Stop::new());
-        let answered = remote.answer(example, &stop).unwrap();
-        let control = &answered.control;
+        let server = remote.serve(example, &stop).unwrap();
+        let control = &server.control;
         control.write("example.value", "7").unwrap();
         assert_eq!(control.read("example.value", "").unwrap(), "7");
         assert!(control.write("example.value", "").is_err());
         assert!(control.read("example.handlers", "").unwrap().contains("value\trw"));
         assert!(!stop.is_raised());
-        drop(answered);
+        drop(server);
         assert!(stop.is_raised());
         let none = Controlled { control: Vec::new(), token_file: None, control_mode: None };
         assert!(Remote::listen(&none, "example", &CLASS, &arena).unwrap().is_none());

@@ -18,7 +18,7 @@ use crate::{args::Running, resources::usable_cores};
 /// Buffers a worker keeps at hand.
 pub(crate) const CACHE: usize = 512;
 /// Interval of looking for signals.
-const ALERT: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The opened port, in a line.
 pub(crate) fn describe_port(port: &Port) -> String {
@@ -109,9 +109,9 @@ pub(crate) fn drive<T: Send + 'static>(
     let mut told = Ok(());
     loop {
         let now = Instant::now();
-        let mut patience = ALERT;
+        let mut patience = POLL_INTERVAL;
         if told.is_ok() {
-            told = look(now).map(|soon| patience = soon.min(ALERT));
+            told = look(now).map(|soon| patience = soon.min(POLL_INTERVAL));
         }
         if user.is_raised() || until.is_some_and(|until| now >= until) {
             halt.raise();
@@ -123,7 +123,7 @@ pub(crate) fn drive<T: Send + 'static>(
         if told.is_err() {
             halt.raise();
         }
-        let left = until.map_or(ALERT, |until| until.saturating_duration_since(now));
+        let left = until.map_or(POLL_INTERVAL, |until| until.saturating_duration_since(now));
         match reports.recv_timeout(patience.min(left).min(next.saturating_duration_since(now))) {
             Ok(failed) if failed => halt.raise(),
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}

@@ -16,9 +16,9 @@ use signal_hook::{flag, low_level};
 
 /// Handle of the signals that end a run: once it is dropped, they have their default effect.
 #[derive(Debug)]
-pub(crate) struct Watched(Arc<AtomicBool>);
+pub(crate) struct SignalGuard(Arc<AtomicBool>);
 
-impl Drop for Watched {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -29,7 +29,7 @@ impl Drop for Watched {
 /// # Errors
 ///
 /// When they cannot be watched for.
-pub(crate) fn end_run(control: Control, signals: &[i32]) -> io::Result<Watched> {
+pub(crate) fn end_run(control: Control, signals: &[i32]) -> io::Result<SignalGuard> {
     end_run_or_tell(control, signals, &[])
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn end_run_or_tell(
     control: Control,
     signals: &[i32],
     others: &[(i32, Arc<AtomicBool>)],
-) -> io::Result<Watched> {
+) -> io::Result<SignalGuard> {
     let (mut told, teller) = UnixStream::pair()?;
     let mut watches = Vec::new();
     let ending = signals.iter().map(|signal| (*signal, None));
@@ -52,10 +52,10 @@ pub(crate) fn end_run_or_tell(
         // The flag first, so that it is up when the thread is told.
         flag::register(signal, Arc::clone(&raised))?;
         low_level::pipe::register(signal, teller.try_clone()?)?;
-        watches.push(Watch { signal, raised, tells, left: 0, ends: false });
+        watches.push(SignalState { signal, raised, tells, left: 0, ends: false });
     }
     let over = Arc::new(AtomicBool::new(false));
-    let watched = Watched(Arc::clone(&over));
+    let watched = SignalGuard(Arc::clone(&over));
     thread::Builder::new().name("signals".into()).spawn(move || {
         while let Ok(1..) = told.read(&mut [0]) {
             for watch in &mut watches {
@@ -69,7 +69,7 @@ pub(crate) fn end_run_or_tell(
 }
 
 /// State of one signal.
-struct Watch {
+struct SignalState {
     signal: i32,
     raised: Arc<AtomicBool>,
     /// The flag it raises, where it does not end the run.
@@ -80,7 +80,7 @@ struct Watch {
     ends: bool,
 }
 
-impl Watch {
+impl SignalState {
     fn act(&mut self, control: &Control, over: bool) {
         let driver = control.driver();
         // An element that has taken it may already handle it no longer.

@@ -200,20 +200,20 @@ fn a_router_that_cannot_be_reached_has_a_code() {
 }
 
 /// A command with a control socket in a folder of its own.
-struct Controlled {
+struct ControlledCommand {
     run: Running,
     address: String,
     _folder: tempfile::TempDir,
 }
 
-impl Controlled {
-    fn start(words: &[&str]) -> Controlled {
+impl ControlledCommand {
+    fn start(words: &[&str]) -> ControlledCommand {
         let folder = tempfile::tempdir().unwrap();
         let address = folder.path().join("control.sock").to_str().unwrap().to_owned();
         let mut command = linerate(&[words, &["-q", "--control", &address]].concat());
         let run = Running(command.stderr(Stdio::piped()).spawn().unwrap());
         assert!(linerate(&["call", &address, "--ready"]).status().unwrap().success());
-        Controlled { run, address, _folder: folder }
+        ControlledCommand { run, address, _folder: folder }
     }
 
     fn call(&self, words: &[&str]) -> Output {
@@ -255,7 +255,7 @@ impl Controlled {
 
 #[test]
 fn a_generator_is_controlled_while_it_runs() {
-    let generator = Controlled::start(&["generate", "null:", "--rate", "1kpps"]);
+    let generator = ControlledCommand::start(&["generate", "null:", "--rate", "1kpps"]);
     assert_eq!(generator.read("generate.rate"), "1000pps");
     assert_eq!(generator.read("generate.size"), "64");
     assert_eq!(generator.read("generate.active"), "true");
@@ -303,7 +303,7 @@ fn a_generator_is_controlled_while_it_runs() {
 
 #[test]
 fn a_forwarder_is_asked_and_stopped() {
-    let forwarder = Controlled::start(&["forward", "null:", "null:"]);
+    let forwarder = ControlledCommand::start(&["forward", "null:", "null:"]);
     forwarder.exceeds("forward.count", 1000);
     let counts = forwarder.read("forward.counts");
     let lines: Vec<Vec<&str>> = counts.lines().map(|line| line.split('\t').collect()).collect();

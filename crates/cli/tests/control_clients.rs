@@ -22,7 +22,7 @@ use serde_json::Value;
 const FOREVER: &str = "c :: Counter; InfiniteSource -> c -> Discard";
 const VARIABLE: &str = "LINERATE_CONTROL_TOKEN";
 /// Longest time that a test waits for something.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A private directory in which accounts other than root have their runtime directory.
 struct Account {
@@ -275,7 +275,7 @@ fn a_server_that_is_slow_or_silent_is_given_up() {
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.contains("no answer in time"), "{error}");
-        assert!(took < PATIENCE, "{took:?}");
+        assert!(took < TIMEOUT, "{took:?}");
     }
 }
 
@@ -330,7 +330,7 @@ fn a_listener_that_takes_nobody_is_given_up() {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("no answer in time"), "{error}");
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TIMEOUT);
 }
 
 /// Accounts without a name, which nothing else on the machine has.
@@ -370,7 +370,7 @@ fn listener_of(uid: u32, path: &Path) -> mpsc::Receiver<Vec<u8>> {
         ready.send(()).unwrap();
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             let _ = stream.write_all(GREETING);
             let mut bytes = Vec::new();
             let mut buffer = [0; 4096];
@@ -434,7 +434,7 @@ fn a_listener_of_another_account_gets_no_byte_by_a_name() {
     let output = run(commands[1]);
     let error = text(&output.stderr);
     assert!(!output.status.success() && error.contains("nothing is sent to it"), "{error}");
-    let sent = heard.recv_timeout(PATIENCE).unwrap();
+    let sent = heard.recv_timeout(TIMEOUT).unwrap();
     assert!(sent.is_empty(), "{}", String::from_utf8_lossy(&sent));
     fs::remove_dir_all(directory).unwrap();
     fs::remove_dir_all(aside).unwrap();
@@ -453,7 +453,7 @@ fn a_socket_of_another_account_gets_no_token_by_its_path() {
     let error = text(&output.stderr);
     assert!(output.status.success(), "{error}");
     assert!(error.contains(&format!("uid {ATTACKER}, so no token is sent")), "{error}");
-    let sent = String::from_utf8(heard.recv_timeout(PATIENCE).unwrap()).unwrap();
+    let sent = String::from_utf8(heard.recv_timeout(TIMEOUT).unwrap()).unwrap();
     assert_eq!(sent, "READ list\r\n");
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program that listens at a TCP port and at a UNIX socket.
 struct Listening {
@@ -37,7 +37,7 @@ impl Listening {
         command.args(["-c", &line, env!("CARGO_BIN_EXE_linerate"), &config]);
         let program = command.stdin(Stdio::null()).spawn().unwrap();
         let listening = Listening { program, port, socket, _folder: folder };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while UnixStream::connect(&listening.socket).is_err() {
             assert!(Instant::now() < until, "it does not listen");
             thread::sleep(Duration::from_millis(10));
@@ -68,7 +68,7 @@ impl Drop for Listening {
 /// The code that answers a command.
 fn ask(stream: impl Into<OwnedFd>, command: &[u8]) -> String {
     let mut stream = UnixStream::from(stream.into());
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut writer = stream.try_clone().unwrap();
     let command = command.to_vec();
     // The other side may have had enough of it.

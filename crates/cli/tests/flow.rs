@@ -13,7 +13,7 @@ use std::{
 const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
 
 /// Longest time of a command that should take a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Resident bytes that a command never needs.
 const MUCH: u64 = 200 << 20;
@@ -64,7 +64,7 @@ fn commands_end_though_the_switch_goes_on_asking() {
         let mut most = 0;
         while child.try_wait().expect("a child").is_none() {
             most = most.max(peak(child.id()));
-            if began.elapsed() > PATIENCE || most > MUCH {
+            if began.elapsed() > TIMEOUT || most > MUCH {
                 let _gone = child.kill();
                 panic!("{words:?}: {:?}, {most} bytes", began.elapsed());
             }

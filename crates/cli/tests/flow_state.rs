@@ -21,7 +21,7 @@ use linerate_flow::wire::{
 const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
 
 /// Longest start of a switch on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A switch that keeps its state, and a controller of it.
 struct Switch {
@@ -58,13 +58,13 @@ impl Switch {
                 break connection;
             }
             let ended = process.try_wait().expect("a child");
-            if ended.is_some() || began.elapsed() > PATIENCE {
+            if ended.is_some() || began.elapsed() > TIMEOUT {
                 let _ended = process.kill();
                 panic!("{}", fs::read_to_string(file("log")).unwrap_or_default());
             }
             thread::sleep(Duration::from_millis(5));
         };
-        connection.set_read_timeout(Some(PATIENCE)).expect("a time");
+        connection.set_read_timeout(Some(TIMEOUT)).expect("a time");
         let mut switch = Switch { process, connection, stream: Stream::new() };
         switch.send(&[Message::Hello(Hello::of(&[Version::V13]))]);
         assert!(matches!(switch.next(), Message::Hello(_)));

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Longest time that anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
@@ -72,7 +72,7 @@ impl Running {
 
     /// Signals it once it has measured at least so many points.
     fn signal_after(&self, points: usize, dir: &Path, signal: Signal) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while lines(dir).len() < points {
             assert!(Instant::now() < deadline, "no points come");
             thread::sleep(Duration::from_millis(2));
@@ -158,7 +158,7 @@ fn a_run_ends_during_a_point_that_does_not_and_leaves_no_process() {
         assert_eq!(status.success(), signal == Signal::INT, "{status}");
         // A killed process is gone as soon as its parent has asked for its status.
         let path = format!("/proc/{}/cmdline", measuring[0]);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while fs::read(&path).is_ok_and(|line| !line.is_empty()) {
             assert!(Instant::now() < deadline, "it goes on measuring");
             thread::sleep(Duration::from_millis(5));

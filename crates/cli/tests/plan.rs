@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_lab::{
-    point::{Driver, Element, Forward, Kind, Outcome, Record, Spec, Values, value},
+    point::{Driver, Element, Forward, Outcome, Point, Record, Spec, Values, value},
     store::{MACHINE, Store},
 };
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn results() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     store.write_json(MACHINE, &json!({ "id": "made-up", "model": "none" })).unwrap();
-    let mut add = |kind: Kind, name: &str, figure: f64| {
+    let mut add = |kind: Point, name: &str, figure: f64| {
         let values = [(name.to_owned(), figure), (value::COUNTER.to_owned(), CLOCK)];
         let outcome = (Outcome::Measured, None, Values::from(values));
         store.append(&Record::new(Spec::new(kind), "x", "made-up", outcome)).unwrap();
@@ -31,16 +31,16 @@ fn results() -> tempfile::TempDir {
         {
             let element = Element { class: class.into(), vector, arguments: None };
             let cycles = per_packet + per_frame / f64::from(vector);
-            add(Kind::Element(element), value::CYCLES, cycles);
+            add(Point::Element(element), value::CYCLES, cycles);
         }
         let forward = Forward { driver: Driver::Ring, burst: vector, ..Forward::default() };
         let cycles = 30.0 + 100.0 / f64::from(vector);
-        add(Kind::Forward(forward), value::RATE, CLOCK / cycles);
+        add(Point::Forward(forward), value::RATE, CLOCK / cycles);
     }
     for work in [100, 200, 400] {
         let forward = Forward { work, ..Forward::default() };
         let cycles = 30.0 + 100.0 / 32.0 + f64::from(work);
-        add(Kind::Forward(forward), value::RATE, CLOCK / cycles);
+        add(Point::Forward(forward), value::RATE, CLOCK / cycles);
     }
     dir
 }

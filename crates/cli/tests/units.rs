@@ -21,7 +21,7 @@ const GROUP: u32 = 64_202;
 const MEMBER: u32 = 64_203;
 const OTHER: u32 = 64_204;
 /// Longest time that a test waits for something.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A machine with the units' directories.
 struct Machine {
@@ -139,7 +139,7 @@ fn a_router_is_changed_by_its_user_and_root_alone() {
     }
     let stop = machine.linerate(USER, &[], &["call", socket, "stop", "-w"]);
     assert!(stop.status.success(), "{}", error(&stop));
-    assert!(router.wait(PATIENCE).success());
+    assert!(router.wait(TIMEOUT).success());
     assert!(!path.exists());
 }
 
@@ -213,7 +213,7 @@ fn a_consumer_is_served_and_the_group_only_reads() {
     let options = "--count 100 --write packets.pcap";
     let variables = [("CLUSTER", "ids"), ("OPTIONS", options)];
     let mut consumer = machine.start("linerate-consumer@.service", "recorder", &variables);
-    assert!(consumer.wait(PATIENCE).success());
+    assert!(consumer.wait(TIMEOUT).success());
     let file = machine.stage.state.join("linerate-consumer/recorder/packets.pcap");
     // A header of 24 bytes, and 16 in front of each packet.
     let recorded = fs::metadata(file).unwrap().len();
@@ -222,5 +222,5 @@ fn a_consumer_is_served_and_the_group_only_reads() {
     machine.only_reads(socket, "to.count", writes);
     let stop = machine.linerate(USER, &[], &["call", socket, "stop", "-w"]);
     assert!(stop.status.success(), "{}", error(&stop));
-    assert!(wait_until(|| !path.exists(), PATIENCE));
+    assert!(wait_until(|| !path.exists(), TIMEOUT));
 }

@@ -75,7 +75,7 @@ const _: () = assert!(size_of::<Packet>() == 24 && size_of::<Figures>() == 56);
 
 impl Handle {
     /// The return value of a function: `number` of the value, or -1 with the error kept.
-    fn answer<T>(&mut self, result: Result<T, ClientError>, number: impl Fn(T) -> c_int) -> c_int {
+    fn finish<T>(&mut self, result: Result<T, ClientError>, number: impl Fn(T) -> c_int) -> c_int {
         match result {
             Ok(value) => number(value),
             Err(error) => {
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn lr_receive(consumer: *mut Handle, packets: *mut Packet)
         // SAFETY: `at` is below the number for which the caller has room.
         unsafe { packets.add(at).write(packet) };
     }
-    handle.answer(received, |received| received as c_int)
+    handle.finish(received, |received| received as c_int)
 }
 
 /// The bytes of a packet of the burst, for writing; NULL where others have it too, this consumer may only
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn lr_send(consumer: *mut Handle, chosen: *const u8) -> c_
         at += 1;
         chosen.is_none_or(|chosen| chosen[this] != 0)
     });
-    handle.answer(sent, |sent| sent as c_int)
+    handle.finish(sent, |sent| sent as c_int)
 }
 
 /// 1 where an `InlineConsumer` of the configuration asks this consumer about packets, else 0.
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn lr_answer(consumer: *mut Handle, verdicts: *const u8) -
             _ => Verdict::Drop,
         }
     });
-    handle.answer(passed, |passed| passed as c_int)
+    handle.finish(passed, |passed| passed as c_int)
 }
 
 /// Sends a packet of this program's own, which is copied: 1, or 0 when there is no buffer for it now.
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn lr_transmit(
         _ => unsafe { slice::from_raw_parts(data.cast::<u8>(), length) },
     };
     let sent = handle.consumer.transmit(packet);
-    handle.answer(sent, c_int::from)
+    handle.finish(sent, c_int::from)
 }
 
 /// Waits for packets, for so many milliseconds at most, without limit below zero: 1 when there are some,
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn lr_wait(consumer: *mut Handle, milliseconds: c_int) -> 
     let handle = unsafe { &mut *consumer };
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     let there = handle.consumer.wait(limit);
-    handle.answer(there, c_int::from)
+    handle.finish(there, c_int::from)
 }
 
 /// To be called before each wait by poll(2) or epoll(7): 1 when there is something to wait
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn lr_prepare_wait(consumer: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
     let handle = unsafe { &mut *consumer };
     let waits = handle.consumer.prepare_wait();
-    handle.answer(waits, c_int::from)
+    handle.finish(waits, c_int::from)
 }
 
 /// The descriptor that is readable then.

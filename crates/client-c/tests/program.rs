@@ -14,7 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, PlaceUse, Terms};
+use linerate_cluster::{
+    Access, BalancerHandle, Broker, ConsumerHandle, Granted, InlineConfig, InlineHandle,
+};
 use linerate_memory::{Arena, ArenaOptions, Frame, HeaderStart};
 use linerate_testlab::programs::require;
 
@@ -112,12 +114,12 @@ fn compiled(source: &Path, folder: &Path, prefix: &Path) -> Command {
 struct Server {
     arena: Arena,
     broker: Arc<Broker>,
-    balancer: BalancerUse,
+    balancer: BalancerHandle,
     program: Child,
 }
 
 impl Server {
-    fn of(mut program: Command, options: &[&str]) -> Server {
+    fn start(mut program: Command, options: &[&str]) -> Server {
         let options_of_memory =
             ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() };
         let arena = options_of_memory.create().unwrap();
@@ -127,11 +129,11 @@ impl Server {
         let broker = Broker::open(&address, &arena).unwrap();
         let granted = Granted { access: Access::Write, cells: 64 };
         let consumers = [("one".to_string(), 1)];
-        let balancer = BalancerUse::new(&broker, "b", &consumers, granted, true).unwrap();
+        let balancer = BalancerHandle::new(&broker, "b", &consumers, granted, true).unwrap();
         program.args(options).args([&address, "one"]);
         let program = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let server = Server { arena, broker, balancer, program };
-        server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+        server.wait_for("it attaches", |server| server.broker.dispatcher().is_attached("one"));
         server
     }
 
@@ -146,7 +148,9 @@ impl Server {
     fn share_out(&self, packets: &[Vec<u8>]) {
         let mut pool = self.arena.cache(32);
         for packets in packets.chunks(32) {
-            self.wait_for("it keeps up", |server| server.balancer.places()[0].figures().held < 32);
+            self.wait_for("it keeps up", |server| {
+                server.balancer.endpoints()[0].figures().held < 32
+            });
             let (mut frame, mut absent) = (Frame::new(32), Frame::new(32));
             for packet in packets {
                 let mut slot = pool.take_one(packet.len()).unwrap();
@@ -156,8 +160,8 @@ impl Server {
             }
             let ids = [self.balancer.balancer()];
             let hashes = vec![0; frame.len()];
-            let mut exchange = self.broker.exchange();
-            exchange.share_out(&ids, &hashes, false, &mut pool, &mut frame, &mut absent);
+            let mut dispatcher = self.broker.dispatcher();
+            dispatcher.share_out(&ids, &hashes, false, &mut pool, &mut frame, &mut absent);
             assert!(frame.is_empty() && absent.is_empty());
         }
     }
@@ -168,7 +172,7 @@ impl Server {
         let Server { arena, broker, balancer, program } = self;
         if ends_first {
             let until = Instant::now() + Duration::from_secs(20);
-            while balancer.places()[0].figures().waiting > 0 {
+            while balancer.endpoints()[0].figures().waiting > 0 {
                 assert!(Instant::now() < until, "it looks at all packets");
                 thread::sleep(Duration::from_millis(1));
             }
@@ -198,10 +202,10 @@ fn programs_in_c_get_packets() {
         packet
     });
     let count = package().join("examples/count.c");
-    let server = Server::of(compiled(&count, folder.path(), &prefix), &[]);
+    let server = Server::start(compiled(&count, folder.path(), &prefix), &[]);
     server.share_out(&packets);
     assert_eq!(server.said(true), format!("{ENDED}protocol 17: 3 packets\nlost: 0\n"));
-    let server = Server::of(compiled(&others, folder.path(), &prefix), &[]);
+    let server = Server::start(compiled(&others, folder.path(), &prefix), &[]);
     server.share_out(&packets);
     assert_eq!(server.said(false), "done\n");
 }
@@ -238,7 +242,7 @@ fn flows_are_counted_in_both_directions() {
     let prefix = installed(folder.path());
     let source = package().join("examples/flows.c");
     let start = |options: &[&str]| {
-        Server::of(compiled(&source, folder.path(), &prefix), &[&["-i", "0"], options].concat())
+        Server::start(compiled(&source, folder.path(), &prefix), &[&["-i", "0"], options].concat())
     };
     let mut packets = Vec::new();
     // The lesser side of the first flow is the one with the lesser port.
@@ -267,7 +271,7 @@ fn flows_are_counted_in_both_directions() {
     server.share_out(&many);
     server.share_out(&many);
     // Packets given back have been counted.
-    server.wait_for("it looks at all", |server| server.balancer.places()[0].figures().held == 0);
+    server.wait_for("it looks at all", |server| server.balancer.endpoints()[0].figures().held == 0);
     done(Command::new("kill").args(["-INT", &server.program.id().to_string()]));
     let expected = "5000 flows, 0 forgotten; 0 packets of others, 0 not of IP, 0 lost\n";
     assert_eq!(server.said(false), expected);
@@ -279,7 +283,7 @@ fn flows_are_forgotten_when_they_are_idle() {
     let prefix = installed(folder.path());
     let source = package().join("examples/flows.c");
     let program = compiled(&source, folder.path(), &prefix);
-    let mut server = Server::of(program, &["-i", "1", "-e", "1", "-t", "3"]);
+    let mut server = Server::start(program, &["-i", "1", "-e", "1", "-t", "3"]);
     let packets = [1, 2, 3].map(|host| ip(4, 17, (host, 1), (9, 1), false));
     server.share_out(&packets);
     let stdout = BufReader::new(server.program.stdout.take().unwrap());
@@ -332,12 +336,12 @@ fn packets_are_answered_for() {
     let broker = Broker::open(&address, &arena).unwrap();
     let granted = Granted { access: Access::Read, cells: 64 };
     let long = Duration::from_secs(60);
-    let terms = Terms { limit: long, open: false, most: 64, flows: 64, flow_time: long };
-    let asks = InlineUse::new(&broker, "one", granted, terms).unwrap();
+    let terms = InlineConfig { limit: long, open: false, most: 64, flows: 64, flow_time: long };
+    let asks = InlineHandle::new(&broker, "one", granted, terms).unwrap();
     let mut program = compiled(&source, folder.path(), &prefix);
     let program = program.args([&*address, "one"]).stdout(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    while !broker.exchange().is_attached("one") {
+    while !broker.dispatcher().is_attached("one") {
         assert!(Instant::now() < until, "it attaches");
         thread::sleep(Duration::from_millis(1));
     }
@@ -351,10 +355,10 @@ fn packets_are_answered_for() {
             arena.packet_mut(&mut slot).unwrap().copy_from_slice(&packet);
             frame.push(slot).unwrap();
         }
-        broker.exchange().ask(&asks, &mut pool, &mut frame);
+        broker.dispatcher().ask(&asks, &mut pool, &mut frame);
         while asks.waiting() > 0 || passed.len() < pass.len() {
             assert!(Instant::now() < until, "it answers");
-            broker.exchange().settle(&asks, &mut pool, &mut passed);
+            broker.dispatcher().drain(&asks, &mut pool, &mut passed);
             thread::sleep(Duration::from_millis(1));
         }
         let got: Vec<u8> = arena.packets(&passed).map(|packet| packet[29]).collect();
@@ -380,10 +384,10 @@ fn the_documents_are_enough_for_a_program_in_c() {
     let address = format!("@linerate-c-{}-document", std::process::id());
     let broker = Broker::open(&address, &arena).unwrap();
     let granted = Granted { access: Access::Write, cells: 64 };
-    let sends = PlaceUse::to_send(&broker, "one", granted).unwrap();
-    let receives = PlaceUse::to_receive(&broker, "one", Access::Write, 2).unwrap();
+    let sends = ConsumerHandle::to_send(&broker, "one", granted).unwrap();
+    let receives = ConsumerHandle::to_receive(&broker, "one", Access::Write, 2).unwrap();
     let balancer =
-        BalancerUse::new(&broker, "b", &[("one".to_string(), 1)], granted, true).unwrap();
+        BalancerHandle::new(&broker, "b", &[("one".to_string(), 1)], granted, true).unwrap();
     let mut program =
         Command::new(program).args([&*address, "one"]).stdout(Stdio::piped()).spawn().unwrap();
     let until = Instant::now() + Duration::from_secs(20);
@@ -391,7 +395,7 @@ fn the_documents_are_enough_for_a_program_in_c() {
         assert!(Instant::now() < until, "it attaches and sends");
         thread::sleep(Duration::from_millis(1));
     };
-    while !broker.exchange().is_attached("one") {
+    while !broker.dispatcher().is_attached("one") {
         wait();
     }
     let mut pool = arena.cache(32);
@@ -412,11 +416,11 @@ fn the_documents_are_enough_for_a_program_in_c() {
         frame.push(slot).unwrap();
     }
     let ids = [balancer.balancer()];
-    broker.exchange().share_out(&ids, &[0; 3], false, &mut pool, &mut frame, &mut absent);
+    broker.dispatcher().share_out(&ids, &[0; 3], false, &mut pool, &mut frame, &mut absent);
     let mut sent = Frame::new(32);
     // Until it ends, for the last of its words are no packets.
     while program.try_wait().unwrap().is_none() {
-        broker.exchange().receive(receives.place(), &mut pool, &mut sent);
+        broker.dispatcher().receive(receives.endpoint(), &mut pool, &mut sent);
         sends.figures();
         wait();
     }

@@ -12,7 +12,7 @@ use pyo3::{
 
 use crate::{
     Failure,
-    held::{State, Ticket, lock},
+    batch_store::{BatchKey, ConsumerState, lock},
     view::View,
 };
 
@@ -23,19 +23,19 @@ const VERDICTS: [Verdict; 4] = [Verdict::Drop, Verdict::Pass, Verdict::DropFlow,
 #[pyclass(frozen, sequence, module = "linerate")]
 #[derive(Debug)]
 pub(crate) struct Batch {
-    state: Arc<Mutex<State>>,
-    ticket: Ticket,
+    state: Arc<Mutex<ConsumerState>>,
+    key: BatchKey,
 }
 
 impl Batch {
-    pub(crate) fn new(state: &Arc<Mutex<State>>, ticket: Ticket) -> Batch {
-        Batch { state: state.clone(), ticket }
+    pub(crate) fn new(state: &Arc<Mutex<ConsumerState>>, key: BatchKey) -> Batch {
+        Batch { state: state.clone(), key }
     }
 
     /// Something of each packet: from its offset in the arena, and its annotations.
     fn each<T>(&self, of: impl Fn(usize, &Slot, u64) -> T) -> Result<Vec<T>, Failure> {
         let mut state = lock(&self.state);
-        let (consumer, frame) = state.packets(self.ticket)?;
+        let (consumer, frame) = state.packets(self.key)?;
         let arena = consumer.arena();
         let each = frame.slots().iter();
         Ok(each.map(|slot| of(arena.position(slot), slot, arena.meta(slot).timestamp)).collect())
@@ -43,13 +43,13 @@ impl Batch {
 
     /// A view of a packet, for writing where that is asked for and may be.
     fn packet(&self, at: isize, writable: bool) -> PyResult<View> {
-        let count = self.ticket.count as isize;
+        let count = self.key.count as isize;
         let from_start = if at < 0 { at + count } else { at };
         if !(0..count).contains(&from_start) {
             return Err(PyIndexError::new_err("the batch has not so many packets"));
         }
         let mut state = lock(&self.state);
-        let (consumer, frame) = state.packets(self.ticket)?;
+        let (consumer, frame) = state.packets(self.key)?;
         let (arena, slot) = (consumer.arena(), &mut frame.slots_mut()[from_start as usize]);
         if writable && arena.packet_mut(slot).is_none() {
             return Err(PyPermissionError::new_err(
@@ -59,16 +59,16 @@ impl Batch {
         // SAFETY: a packet lies inside its arena.
         let start = unsafe { arena.region().0.add(arena.position(slot)) };
         let length = slot.len();
-        state.look(self.ticket);
+        state.add_view(self.key);
         drop(state);
-        Ok(View::of_batch(&self.state, self.ticket, start, length, writable))
+        Ok(View::of_batch(&self.state, self.key, start, length, writable))
     }
 }
 
 #[pymethods]
 impl Batch {
     fn __len__(&self) -> usize {
-        self.ticket.count
+        self.key.count
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, at: isize) -> PyResult<Bound<'py, PyMemoryView>> {
@@ -82,10 +82,10 @@ impl Batch {
     #[getter]
     fn arena<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
         let mut state = lock(&self.state);
-        let (start, length) = state.packets(self.ticket)?.0.arena().region();
-        state.look(self.ticket);
+        let (start, length) = state.packets(self.key)?.0.arena().region();
+        state.add_view(self.key);
         drop(state);
-        View::of_batch(&self.state, self.ticket, start, length, false).show(py)
+        View::of_batch(&self.state, self.key, start, length, false).show(py)
     }
 
     #[getter]
@@ -112,9 +112,9 @@ impl Batch {
         if !(1..=1 << 16).contains(&size) {
             return Err(PyValueError::new_err("fields have 1 to 65536 bytes"));
         }
-        let mut rows = vec![0; self.ticket.count * size];
+        let mut rows = vec![0; self.key.count * size];
         let mut state = lock(&self.state);
-        let (consumer, frame) = state.packets(self.ticket)?;
+        let (consumer, frame) = state.packets(self.key)?;
         for (row, packet) in rows.chunks_exact_mut(size).zip(consumer.arena().packets(frame)) {
             let there = packet.get(offset..).unwrap_or_default();
             let count = there.len().min(size);
@@ -128,11 +128,11 @@ impl Batch {
     fn send(&self, chosen: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
         let chosen = chosen.map(bytes).transpose()?;
         let chosen = chosen.as_ref().map(|bytes| bytes.as_bytes());
-        if chosen.is_some_and(|chosen| chosen.len() != self.ticket.count) {
+        if chosen.is_some_and(|chosen| chosen.len() != self.key.count) {
             return Err(PyValueError::new_err("there is to be a byte or bool for each packet"));
         }
-        let sent = lock(&self.state)
-            .send(self.ticket, |at| chosen.is_none_or(|chosen| chosen[at] != 0))?;
+        let sent =
+            lock(&self.state).send(self.key, |at| chosen.is_none_or(|chosen| chosen[at] != 0))?;
         Ok(sent)
     }
 
@@ -141,20 +141,19 @@ impl Batch {
         let verdicts = verdicts.map(bytes).transpose()?;
         let verdicts = verdicts.as_ref().map(|bytes| bytes.as_bytes());
         let is_verdict = |byte: &u8| usize::from(*byte) < VERDICTS.len();
-        if verdicts.is_some_and(|all| all.len() != self.ticket.count || !all.iter().all(is_verdict))
-        {
+        if verdicts.is_some_and(|all| all.len() != self.key.count || !all.iter().all(is_verdict)) {
             return Err(PyValueError::new_err(
                 "there is to be a verdict for each packet, in a byte",
             ));
         }
-        let passed = lock(&self.state).answer(self.ticket, |at| {
+        let passed = lock(&self.state).give_verdicts(self.key, |at| {
             verdicts.map_or(Verdict::Pass, |verdicts| VERDICTS[usize::from(verdicts[at])])
         })?;
         Ok(passed)
     }
 
     fn release(&self) -> PyResult<()> {
-        Ok(lock(&self.state).release(self.ticket)?)
+        Ok(lock(&self.state).release(self.key)?)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -167,17 +166,17 @@ impl Batch {
         _error: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) {
-        lock(&self.state).abandon(self.ticket);
+        lock(&self.state).release_deferred(self.key);
     }
 
     fn __repr__(&self) -> String {
-        format!("<linerate.Batch of {} packets>", self.ticket.count)
+        format!("<linerate.Batch of {} packets>", self.key.count)
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        lock(&self.state).abandon(self.ticket);
+        lock(&self.state).release_deferred(self.key);
     }
 }
 

@@ -18,14 +18,14 @@ use rustix::{
 use crate::{
     Failure,
     batch::{Batch, bytes},
-    held::{State, lock},
+    batch_store::{ConsumerState, lock},
 };
 
 /// A place in a cluster.
 #[pyclass(frozen, module = "linerate")]
 #[derive(Debug)]
 pub(crate) struct Consumer {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ConsumerState>>,
     /// The descriptor that is waited for, also by a thread while another one closes the consumer.
     events: OwnedFd,
     /// Among them: set when it is closed, for the descriptors of its own leave them unheard then.
@@ -105,13 +105,13 @@ impl Consumer {
                 Access::Isolated => "isolated",
             },
             name,
-            state: Arc::new(Mutex::new(State::new(attached, burst))),
+            state: Arc::new(Mutex::new(ConsumerState::new(attached, burst))),
         })
     }
 
     fn receive(&self) -> PyResult<Batch> {
-        let ticket = lock(&self.state).receive()?;
-        Ok(Batch::new(&self.state, ticket))
+        let key = lock(&self.state).receive()?;
+        Ok(Batch::new(&self.state, key))
     }
 
     #[pyo3(signature = (timeout = None))]
@@ -202,12 +202,12 @@ impl Consumer {
             if state.is_closed() {
                 return Ok(None);
             }
-            let ticket = state.receive()?;
-            if ticket.count > 0 {
+            let key = state.receive()?;
+            if key.count > 0 {
                 drop(state);
-                return Ok(Some(Batch::new(&self.state, ticket)));
+                return Ok(Some(Batch::new(&self.state, key)));
             }
-            state.release(ticket)?;
+            state.release(key)?;
             drop(state);
             match self.wait(py, None) {
                 // Another thread did, meanwhile.

@@ -2,9 +2,10 @@
 //! described in `python/linerate/__init__.pyi`, which is part of the interface; here are its
 //! foundations.
 //!
-//! A [`Batch`](batch::Batch) is a number: its packets are in the [`State`](held::State) of its
-//! consumer, which counts Python's views of them. None is given back or sent while there is one, so
-//! that no view ever shows a packet that has another owner by now.
+//! A [`Batch`](batch::Batch) is a number: its packets are in the
+//! [`ConsumerState`](batch_store::ConsumerState) of its consumer, which counts Python's views of
+//! them. None is given back or sent while there is one, so that no view ever shows a packet that
+//! has another owner by now.
 //!
 //! Nothing of Python is called while the state is locked: an allocation may collect garbage, and a
 //! batch that is collected locks it, too.
@@ -13,8 +14,8 @@
 #![allow(unsafe_code, reason = "Python's buffer protocol")]
 
 mod batch;
+mod batch_store;
 mod consumer;
-mod held;
 mod view;
 
 use linerate_client::ClientError;

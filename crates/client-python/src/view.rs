@@ -8,13 +8,13 @@ use std::{
 
 use pyo3::{exceptions::PyBufferError, ffi, prelude::*, types::PyMemoryView};
 
-use crate::held::{State, Ticket, lock};
+use crate::batch_store::{BatchKey, ConsumerState, lock};
 
 /// Owner of the memory.
 #[derive(Debug)]
 enum Owner {
     /// Packets of a batch, which has counted this view.
-    Batch(Arc<Mutex<State>>, Ticket),
+    Batch(Arc<Mutex<ConsumerState>>, BatchKey),
     /// This view's own, of which it has the address.
     Words(#[expect(dead_code, reason = "owned")] Box<[u64]>),
     Halves(#[expect(dead_code, reason = "owned")] Box<[u32]>),
@@ -59,13 +59,13 @@ impl View {
 
     /// Bytes of a batch, which has been found to have them and has counted a view.
     pub(crate) fn of_batch(
-        state: &Arc<Mutex<State>>,
-        ticket: Ticket,
+        state: &Arc<Mutex<ConsumerState>>,
+        key: BatchKey,
         start: NonNull<u8>,
         length: usize,
         writable: bool,
     ) -> View {
-        let owner = Owner::Batch(state.clone(), ticket);
+        let owner = Owner::Batch(state.clone(), key);
         View { writable, owner, ..View::line(start, c"B", 1, length) }
     }
 
@@ -160,8 +160,8 @@ impl View {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Owner::Batch(state, ticket) = self {
-            lock(state).look_away(*ticket);
+        if let Owner::Batch(state, key) = self {
+            lock(state).drop_view(*key);
         }
     }
 }

@@ -12,11 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Access, BalancerUse, Broker, Granted, InlineUse, PlaceUse, Terms};
+use linerate_cluster::{
+    Access, BalancerHandle, Broker, ConsumerHandle, Granted, InlineConfig, InlineHandle,
+};
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_testlab::programs::require_python_with_numpy;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -68,8 +70,8 @@ struct Server {
     pool: PoolCache,
     broker: Arc<Broker>,
     address: String,
-    balancer: BalancerUse,
-    from: PlaceUse,
+    balancer: BalancerHandle,
+    from: ConsumerHandle,
     /// The number of the next packet.
     next: u64,
 }
@@ -82,8 +84,8 @@ impl Server {
         let broker = Broker::open(&address, &arena).unwrap();
         let granted = Granted { access: Access::Write, cells: 64 };
         let consumers = [("one".to_string(), 1)];
-        let balancer = BalancerUse::new(&broker, "b", &consumers, granted, true).unwrap();
-        let from = PlaceUse::to_receive(&broker, "one", Access::Write, 4).unwrap();
+        let balancer = BalancerHandle::new(&broker, "b", &consumers, granted, true).unwrap();
+        let from = ConsumerHandle::to_receive(&broker, "one", Access::Write, 4).unwrap();
         Server { pool: arena.cache(64), arena, broker, address, balancer, from, next: 0 }
     }
 
@@ -99,15 +101,15 @@ impl Server {
         }
         let ids = [self.balancer.balancer()];
         let hashes = vec![0; count];
-        let mut exchange = self.broker.exchange();
-        exchange.share_out(&ids, &hashes, false, &mut self.pool, &mut frame, &mut absent);
+        let mut dispatcher = self.broker.dispatcher();
+        dispatcher.share_out(&ids, &hashes, false, &mut self.pool, &mut frame, &mut absent);
         assert!(frame.is_empty() && absent.is_empty());
     }
 
     /// Takes the packets that the consumer has sent to the end of a list.
     fn receive(&mut self, sent: &mut Vec<Vec<u8>>) {
         let mut frame = Frame::new(64);
-        self.broker.exchange().receive(self.from.place(), &mut self.pool, &mut frame);
+        self.broker.dispatcher().receive(self.from.endpoint(), &mut self.pool, &mut frame);
         sent.extend(self.arena.packets(&frame).map(<[u8]>::to_vec));
         self.pool.give(&mut frame);
     }
@@ -119,7 +121,7 @@ impl Server {
     }
 
     fn wait_for(&self, what: &str, holds: impl Fn(&Server) -> bool) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while !holds(self) {
             assert!(Instant::now() < until, "{what}");
             thread::sleep(Duration::from_millis(1));
@@ -201,7 +203,7 @@ fn examples(python: &Path) {
     for (name, expected) in expected {
         let mut server = Server::new(name);
         let program = server.start(python, &format!("examples/{name}.py"));
-        server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+        server.wait_for("it attaches", |server| server.broker.dispatcher().is_attached("one"));
         server.share_out(30, ipv4);
         assert_eq!(server.ends(program), format!("{ended}{expected}"), "{name}");
     }
@@ -213,13 +215,14 @@ fn answers(python: &Path) {
     let address = format!("@linerate-python-{}-asks", std::process::id());
     let broker = Broker::open(&address, &arena).unwrap();
     let granted = Granted { access: Access::Read, cells: 64 };
-    let terms = Terms { limit: PATIENCE, open: false, most: 64, flows: 64, flow_time: PATIENCE };
-    let asks = InlineUse::new(&broker, "one", granted, terms).unwrap();
+    let terms =
+        InlineConfig { limit: TIMEOUT, open: false, most: 64, flows: 64, flow_time: TIMEOUT };
+    let asks = InlineHandle::new(&broker, "one", granted, terms).unwrap();
     let mut program = Command::new(python);
     program.arg(package().join("tests/answers.py")).args([&address, "one"]);
     let program = program.stdout(Stdio::piped()).spawn().unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !broker.exchange().is_attached("one") {
+    let until = Instant::now() + TIMEOUT;
+    while !broker.dispatcher().is_attached("one") {
         assert!(Instant::now() < until, "it attaches");
         thread::sleep(Duration::from_millis(1));
     }
@@ -235,10 +238,10 @@ fn answers(python: &Path) {
             (bytes[14], bytes[17], bytes[29]) = (0x45, 46, *host);
             frame.push(slot).unwrap();
         }
-        broker.exchange().ask(&asks, &mut pool, &mut frame);
+        broker.dispatcher().ask(&asks, &mut pool, &mut frame);
         while asks.waiting() > 0 || passed.len() < pass.len() {
             assert!(Instant::now() < until, "it answers");
-            broker.exchange().settle(&asks, &mut pool, &mut passed);
+            broker.dispatcher().drain(&asks, &mut pool, &mut passed);
             thread::sleep(Duration::from_millis(1));
         }
         let got: Vec<u8> = arena.packets(&passed).map(|packet| packet[29]).collect();
@@ -292,8 +295,9 @@ fn consumers_in_three_languages_see_all_and_a_sleeper_loses_his_own() {
     let address = format!("@linerate-python-{}-three", std::process::id());
     let broker = Broker::open(&address, &arena).unwrap();
     let granted = Granted { access: Access::Read, cells: CELLS as u32 };
-    let balancers = ["c", "rust", "python", "sleeper"]
-        .map(|name| BalancerUse::new(&broker, name, &[(name.into(), 1)], granted, true).unwrap());
+    let balancers = ["c", "rust", "python", "sleeper"].map(|name| {
+        BalancerHandle::new(&broker, name, &[(name.into(), 1)], granted, true).unwrap()
+    });
     let mut in_c = consumer_in_c(folder.path());
     in_c.args([&*address, "c"]);
     let mut in_rust = Command::new(env::current_exe().unwrap());
@@ -303,15 +307,15 @@ fn consumers_in_three_languages_see_all_and_a_sleeper_loses_his_own() {
     let sleeper = linerate_client::Consumer::attach(&address, "sleeper").unwrap();
     let consumers = [in_c, in_rust, in_python]
         .map(|mut command| command.stdout(Stdio::piped()).spawn().unwrap());
-    let until = Instant::now() + PATIENCE;
-    while broker.exchange().consumers().iter().any(|(_, process)| process.is_none()) {
+    let until = Instant::now() + TIMEOUT;
+    while broker.dispatcher().consumers().iter().any(|(_, process)| process.is_none()) {
         assert!(Instant::now() < until, "they attach");
         thread::sleep(Duration::from_millis(1));
     }
     let mut pool = arena.cache(128);
     let (mut frame, mut absent) = (Frame::new(64), Frame::new(64));
-    let ids = balancers.each_ref().map(BalancerUse::balancer);
-    let figures = |at: usize| balancers[at].places()[0].figures();
+    let ids = balancers.each_ref().map(BalancerHandle::balancer);
+    let figures = |at: usize| balancers[at].endpoints()[0].figures();
     let (mut made, mut bytes, begun) = (0, 0, Instant::now());
     let mut moved = begun;
     // A burst at a time, when those that read have room for it.
@@ -325,21 +329,28 @@ fn consumers_in_three_languages_see_all_and_a_sleeper_loses_his_own() {
             frame.push(slot).unwrap();
         }
         let hashes = [0; 64];
-        let mut exchange = broker.exchange();
-        exchange.share_out(&ids, &hashes[..frame.len()], false, &mut pool, &mut frame, &mut absent);
+        let mut dispatcher = broker.dispatcher();
+        dispatcher.share_out(
+            &ids,
+            &hashes[..frame.len()],
+            false,
+            &mut pool,
+            &mut frame,
+            &mut absent,
+        );
         assert!(frame.is_empty() && absent.is_empty());
-        drop(exchange);
+        drop(dispatcher);
         made += count;
         if count > 0 {
             moved = Instant::now();
         } else {
-            assert!(moved.elapsed() < PATIENCE, "they go on");
+            assert!(moved.elapsed() < TIMEOUT, "they go on");
             thread::yield_now();
         }
     }
     let took = begun.elapsed();
     while (0..3).any(|at| figures(at).waiting > 0) {
-        assert!(moved.elapsed() < PATIENCE, "they look at all packets");
+        assert!(moved.elapsed() < TIMEOUT, "they look at all packets");
         thread::sleep(Duration::from_millis(1));
     }
     let [of_c, of_rust, of_python, of_sleeper] = [0, 1, 2, 3].map(figures);

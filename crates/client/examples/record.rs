@@ -38,7 +38,7 @@ const BURST: usize = 256;
 /// Bytes that go to the thread that writes at once, and packets.
 const CHUNK: (usize, usize) = (1 << 20, 1 << 14);
 /// Interval of looking for Ctrl-C where no packets come.
-const ALERT: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of the command line.
 struct Arguments {
@@ -331,7 +331,10 @@ pub(crate) fn record(words: impl Iterator<Item = String>) -> Result<()> {
         if is_last {
             let oldest = streams.iter().filter_map(Stream::head).min();
             let left = oldest.map(|time| (time + arguments.window).saturating_sub(now()));
-            wait(&mut streams, left.map_or(ALERT, |left| ALERT.min(Duration::from_nanos(left))))?;
+            wait(
+                &mut streams,
+                left.map_or(POLL_INTERVAL, |left| POLL_INTERVAL.min(Duration::from_nanos(left))),
+            )?;
         }
     }
     let lost = lost(&streams);

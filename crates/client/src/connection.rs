@@ -18,7 +18,7 @@ use rustix::{io::Errno, net::SocketType};
 use crate::ClientError;
 
 /// Longest time a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before a server that has no time to accept is asked again.
 const RETRY: Duration = Duration::from_millis(2);
 
@@ -39,7 +39,7 @@ impl Connection {
         let failed = |source| ClientError::Connect { address: address.into(), source };
         let name = parsed.socket().map_err(failed)?;
         let socket = listen::open(SocketType::SEQPACKET).map_err(failed)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match rustix::net::connect(&socket, &name) {
                 Ok(()) => return Ok(Connection { socket }),
@@ -53,16 +53,16 @@ impl Connection {
     pub(crate) fn ask(&self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), ClientError> {
         if let Err(error) = transport::send(&self.socket, &request.encode(), &[]) {
             // A server that refuses a connection says why before it closes it.
-            return match self.hear() {
+            return match self.receive_reply() {
                 Ok(Some((Reply::Refused(reason, text), _))) => {
                     Err(ClientError::Refused { reason, text })
                 }
                 _ => Err(lost(error)),
             };
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
-            match self.hear()? {
+            match self.receive_reply()? {
                 Some((Reply::Refused(reason, text), _)) => {
                     return Err(ClientError::Refused { reason, text });
                 }
@@ -78,7 +78,7 @@ impl Connection {
     }
 
     /// The next message of the server, if there is one.
-    pub(crate) fn hear(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, ClientError> {
+    pub(crate) fn receive_reply(&self) -> Result<Option<(Reply, Vec<OwnedFd>)>, ClientError> {
         match transport::receive(&self.socket) {
             Received::Nothing => Ok(None),
             Received::Closed => Err(ClientError::ServerGone),

@@ -13,7 +13,7 @@ use linerate_memory::{
     Arena, Frame, PoolCache,
     shared::{self, Files, Member},
 };
-use linerate_port::peer::{self, event::Gathered};
+use linerate_port::peer::{self, event::EventSet};
 
 use crate::{ClientError, Connection};
 
@@ -51,7 +51,7 @@ pub struct Consumer {
     out: Frame,
     /// Empty buffers that are kept for packets of our own.
     spare: usize,
-    events: Gathered,
+    events: EventSet,
     figures: FigureView,
     line: usize,
     /// The next burst, where packets have come with empty buffers that were looked for.
@@ -93,7 +93,7 @@ impl Consumer {
         let figures = FigureView::open(figures)?;
         let files = Files { directory, packets, channel, doorbell };
         let member = Member::attach_from(connection.as_fd(), files)?;
-        let events = Gathered::of(&[])?;
+        let events = EventSet::new(&[])?;
         events.add(member.event())?;
         events.add(&connection)?;
         let pool = member.arena().cache(2 * BURST);
@@ -271,7 +271,7 @@ impl Consumer {
     ///
     /// When the server is gone.
     pub fn answer(&mut self, decide: impl FnMut(&[u8]) -> Verdict) -> Result<usize, ClientError> {
-        answer(&mut self.member, &mut self.pool, &mut self.burst, decide)
+        give_verdicts(&mut self.member, &mut self.pool, &mut self.burst, decide)
     }
 
     /// Gives the verdicts on a frame that [`Consumer::receive_into`] has filled. It is empty then.
@@ -284,7 +284,7 @@ impl Consumer {
         frame: &mut Frame,
         decide: impl FnMut(&[u8]) -> Verdict,
     ) -> Result<usize, ClientError> {
-        answer(&mut self.member, &mut self.pool, frame, decide)
+        give_verdicts(&mut self.member, &mut self.pool, frame, decide)
     }
 
     /// Sends a packet of this program's own: `false` when there is no buffer for it now, or it is longer
@@ -379,7 +379,7 @@ impl Consumer {
 
     fn look_at_server(&mut self) -> Result<(), ClientError> {
         self.idle = 0;
-        match self.connection.hear()? {
+        match self.connection.receive_reply()? {
             None => Ok(()),
             Some((Reply::Ended(reason), _)) => Err(ClientError::Ended(reason)),
             Some(_) => Err(ClientError::Protocol("nothing was asked")),
@@ -418,7 +418,7 @@ fn send(
         *out = Frame::new(frame.len());
     }
     let arena = member.arena();
-    frame.sift(
+    frame.retain(
         |slot| !choose(arena.packet(slot)),
         |slot| {
             let _ = out.push(slot).map_err(|slot| pool.give_one(slot));
@@ -431,7 +431,7 @@ fn send(
 }
 
 /// Answers for the packets of a frame.
-fn answer(
+fn give_verdicts(
     member: &mut Member,
     pool: &mut PoolCache,
     frame: &mut Frame,

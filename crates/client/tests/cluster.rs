@@ -23,7 +23,7 @@ use std::{
 
 use linerate_client::{Access, ClientError, Connection, Consumer, Reason, Verdict};
 use linerate_cluster::{
-    BalancerUse, Broker, Granted, InlineUse, PlaceUse, Refused, Terms,
+    BalancerHandle, Broker, ConsumerHandle, DropCounts, Granted, InlineConfig, InlineHandle,
     transport::{self, Received},
     wire::{Reply, Request, SIZE},
 };
@@ -57,7 +57,7 @@ struct Server {
     pool: PoolCache,
     broker: Arc<Broker>,
     address: String,
-    balancers: Vec<BalancerUse>,
+    balancers: Vec<BalancerHandle>,
     absent: Frame,
     /// Packets made so far of each flow.
     made: Vec<u64>,
@@ -86,14 +86,14 @@ impl Server {
     fn add(&mut self, name: &str, consumers: &[&str], granted: Granted) {
         let consumers: Vec<_> = consumers.iter().map(|name| (name.to_string(), 1)).collect();
         self.balancers
-            .push(BalancerUse::new(&self.broker, name, &consumers, granted, true).unwrap());
+            .push(BalancerHandle::new(&self.broker, name, &consumers, granted, true).unwrap());
     }
 
     /// Shares out packets that hold their flow and their number in it; returns how many no consumer
     /// got.
     fn share_out(&mut self, count: usize) -> usize {
         let mut frame = self.packets(count);
-        let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
+        let ids: Vec<usize> = self.balancers.iter().map(BalancerHandle::balancer).collect();
         self.share(&ids, &mut frame)
     }
 
@@ -124,7 +124,7 @@ impl Server {
         let hashes: Vec<u64> =
             packets.map(|packet| flow(packet).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let (pool, absent) = (&mut self.pool, &mut self.absent);
-        self.broker.exchange().share_out(ids, &hashes, false, pool, frame, absent);
+        self.broker.dispatcher().share_out(ids, &hashes, false, pool, frame, absent);
         let nobody = frame.len() + absent.len();
         pool.give(frame);
         pool.give(absent);
@@ -133,9 +133,9 @@ impl Server {
 
     /// Takes the packets that consumers have returned, and nothing else.
     fn take_back(&mut self) {
-        let ids: Vec<usize> = self.balancers.iter().map(BalancerUse::balancer).collect();
+        let ids: Vec<usize> = self.balancers.iter().map(BalancerHandle::balancer).collect();
         let (pool, absent) = (&mut self.pool, &mut self.absent);
-        self.broker.exchange().share_out(&ids, &[], false, pool, &mut Frame::new(1), absent);
+        self.broker.dispatcher().share_out(&ids, &[], false, pool, &mut Frame::new(1), absent);
     }
 
     fn wait_for(&self, what: &str, mut holds: impl FnMut(&Server) -> bool) {
@@ -166,7 +166,7 @@ fn check(packet: &[u8]) -> (u64, u64) {
 fn packets_come_and_go_without_a_copy() {
     let mut server = Server::new();
     server.add("b", &["one"], WRITE);
-    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     assert_eq!(server.share_out(3), 3, "nobody is attached");
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
     assert_eq!(consumer.access(), Access::Write);
@@ -189,9 +189,9 @@ fn packets_come_and_go_without_a_copy() {
     }
     assert!(!consumer.transmit(&[0; 77]).unwrap() && !consumer.transmit(&[0; 5000]).unwrap());
     let mut frame = Frame::new(32);
-    let mut exchange = server.broker.exchange();
-    assert_eq!(exchange.receive(from.place(), &mut server.pool, &mut frame), 6);
-    drop(exchange);
+    let mut dispatcher = server.broker.dispatcher();
+    assert_eq!(dispatcher.receive(from.endpoint(), &mut server.pool, &mut frame), 6);
+    drop(dispatcher);
     let got: Vec<&[u8]> = server.arena.packets(&frame).collect();
     assert!(got[0][16..].iter().all(|byte| *byte == 9));
     assert_eq!(got[2..], [[0; 77], [1; 77], [2; 77], [3; 77]]);
@@ -209,10 +209,10 @@ fn packets_come_and_go_without_a_copy() {
 #[test]
 fn what_is_granted_is_what_all_elements_agree_to() {
     let server = Server::new();
-    let to = |name: &str, granted| PlaceUse::to_send(&server.broker, name, granted).unwrap();
+    let to = |name: &str, granted| ConsumerHandle::to_send(&server.broker, name, granted).unwrap();
     let attach = |name: &str| Consumer::attach(&server.address, name).unwrap();
     // One that only sends.
-    let from = PlaceUse::to_receive(&server.broker, "sends", Access::Isolated, 2).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "sends", Access::Isolated, 2).unwrap();
     let wants_more = Consumer::attach_for(&server.address, "sends", Some(Access::Write));
     assert!(matches!(wants_more, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
     let mut sends = attach("sends");
@@ -250,13 +250,13 @@ fn what_waits_is_counted_once_for_those_who_are_not_there() {
     server.add("here", &["slow"], Granted { cells: 8, ..READ });
     server.add("gone", &["nobody"], READ);
     let mut slow = Consumer::attach(&server.address, "slow").unwrap();
-    let ids: Vec<usize> = server.balancers.iter().map(BalancerUse::balancer).collect();
+    let ids: Vec<usize> = server.balancers.iter().map(BalancerHandle::balancer).collect();
     let mut frame = server.packets(32);
     for gone in [8, 16, 24, 32] {
         for _ in 0..3 {
             let (pool, absent) = (&mut server.pool, &mut server.absent);
-            server.broker.exchange().share_out(&ids, &[0; 32], true, pool, &mut frame, absent);
-            let figures = server.balancers[1].places()[0].figures();
+            server.broker.dispatcher().share_out(&ids, &[0; 32], true, pool, &mut frame, absent);
+            let figures = server.balancers[1].endpoints()[0].figures();
             assert_eq!((frame.len(), figures.lost_absent), (32 - gone, gone as u64));
         }
         assert_eq!(slow.receive().unwrap(), 8);
@@ -270,7 +270,7 @@ fn what_waits_is_counted_once_for_those_who_are_not_there() {
 fn packets_are_kept_in_frames_of_the_callers() {
     let mut server = Server::new();
     server.add("b", &["one"], WRITE);
-    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
     server.share_out(32);
     // Packets taken by waiting come first, as many of them as there is room for.
@@ -286,7 +286,10 @@ fn packets_are_kept_in_frames_of_the_callers() {
         server.share_out(32);
         while consumer.receive_into(&mut other).unwrap() > 0 {}
         consumer.release(&mut other).unwrap();
-        assert_eq!(server.broker.exchange().receive(from.place(), &mut server.pool, &mut sent), 0);
+        assert_eq!(
+            server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut sent),
+            0
+        );
     }
     assert_eq!(flows(&consumer, &kept), [0, 1, 2, 3, 4]);
     // More at once than a burst has.
@@ -297,7 +300,10 @@ fn packets_are_kept_in_frames_of_the_callers() {
     assert_eq!(consumer.send_from(&mut other, |packet| check(packet).0 > 0).unwrap(), 95);
     assert_eq!(consumer.send_from(&mut kept, |_| true).unwrap(), 5);
     assert!(kept.is_empty() && other.is_empty());
-    assert_eq!(server.broker.exchange().receive(from.place(), &mut server.pool, &mut sent), 100);
+    assert_eq!(
+        server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut sent),
+        100
+    );
     server.pool.give(&mut sent);
     drop((consumer, from));
     server.finish();
@@ -308,15 +314,16 @@ fn packets_are_kept_in_frames_of_the_callers() {
 #[test]
 fn a_program_is_gone_when_its_last_packets_have_arrived() {
     let mut server = Server::new();
-    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     let attachment = from.attachment();
     let mut frame = Frame::new(32);
     let mut receive = |server: &mut Server| {
-        let received = server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+        let received =
+            server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut frame);
         server.pool.give(&mut frame);
         received
     };
-    let is_gone = |server: &Server| !server.broker.exchange().is_attached("one");
+    let is_gone = |server: &Server| !server.broker.dispatcher().is_attached("one");
     // The count of changes is odd while a program is attached.
     let attach = |server: &Server| {
         let mut consumer = Consumer::attach(&server.address, "one").unwrap();
@@ -357,7 +364,7 @@ fn a_program_is_gone_when_its_last_packets_have_arrived() {
 fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
     let mut server = Server::new();
     server.add("b", &["one"], READ);
-    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     let wants_more = Consumer::attach_for(&server.address, "one", Some(Access::Write));
     assert!(matches!(wants_more, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
     let mut consumer = Consumer::attach(&server.address, "one").unwrap();
@@ -367,7 +374,7 @@ fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
     assert!(!consumer.transmit(&[1; 60]).unwrap());
     assert_eq!(consumer.send(|_| true).unwrap(), 3);
     let mut frame = Frame::new(32);
-    server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+    server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut frame);
     assert_eq!(server.arena.packets(&frame).map(check).count(), 3);
     server.pool.give(&mut frame);
     drop((consumer, from));
@@ -551,7 +558,7 @@ fn serves(address: &str) {
     let options = ArenaOptions { size: 1 << 20, huge: false, ..ArenaOptions::default() };
     let arena = options.create().unwrap();
     let broker = Broker::open(address, &arena).unwrap();
-    let _place = PlaceUse::to_send(&broker, "one", WRITE).unwrap();
+    let _place = ConsumerHandle::to_send(&broker, "one", WRITE).unwrap();
     println!("\nready");
     while !is_to_end() {
         std::thread::sleep(Duration::from_millis(1));
@@ -644,7 +651,7 @@ fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
         drop(socket);
         let broker = Arc::clone(&server.broker);
         let until = Instant::now() + Duration::from_secs(60);
-        while broker.exchange().is_attached("bad") {
+        while broker.dispatcher().is_attached("bad") {
             flow(&mut server);
             assert!(Instant::now() < until, "{turn}: it stays attached");
         }
@@ -680,7 +687,7 @@ fn who_may_write_keeps_what_he_has_until_he_has_gone() {
                 connection.detach("one").unwrap();
             }
             says(&socket);
-            let figures = |server: &Server| server.balancers[0].places()[0].figures();
+            let figures = |server: &Server| server.balancers[0].endpoints()[0].figures();
             server.wait_for("it is told to go", |server| figures(server).state != 1);
             // Any later work of the server.
             for _ in 0..3 {
@@ -692,7 +699,7 @@ fn who_may_write_keeps_what_he_has_until_he_has_gone() {
             let other = Consumer::attach(&server.address, "one");
             assert!(matches!(other, Err(ClientError::Refused { reason: Reason::Taken, .. })));
             drop(socket);
-            let place = &server.balancers[0].places()[0];
+            let place = &server.balancers[0].endpoints()[0];
             server.wait_for("it has gone", |_| place.figures().state == 0);
         }
     }
@@ -708,7 +715,7 @@ fn who_comes_before_the_configuration_is_whole_waits() {
     std::thread::scope(|scope| {
         let early = scope.spawn(|| Consumer::attach(&address, "one"));
         std::thread::sleep(Duration::from_millis(50));
-        let place = PlaceUse::to_send(&broker, "one", READ).unwrap();
+        let place = ConsumerHandle::to_send(&broker, "one", READ).unwrap();
         assert_eq!(place.figures().attached, 0);
         drop(hold);
         drop(early.join().unwrap().unwrap());
@@ -721,7 +728,7 @@ fn who_comes_before_the_configuration_is_whole_waits() {
         }
         let mut reader = reader.unwrap();
         let (_, hold) = Broker::open_held(&address, &arena).unwrap();
-        let next = PlaceUse::to_send(&broker, "one", ISOLATED).unwrap();
+        let next = ConsumerHandle::to_send(&broker, "one", ISOLATED).unwrap();
         assert!(!reader.wait(Some(Duration::from_millis(50))).unwrap());
         drop(next);
         drop(hold);
@@ -750,12 +757,13 @@ fn the_example_counts_until_its_server_ends() {
     let program = tests.parent().unwrap().parent().unwrap().join("examples/count");
     let mut command = Command::new(program);
     let counting = command.args([&server.address, "one"]).stdout(Stdio::piped()).spawn().unwrap();
-    server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+    server.wait_for("it attaches", |server| server.broker.dispatcher().is_attached("one"));
     for _ in 0..4 {
         assert_eq!(server.share_out(8), 0);
     }
-    server
-        .wait_for("it takes them", |server| server.balancers[0].places()[0].figures().waiting == 0);
+    server.wait_for("it takes them", |server| {
+        server.balancers[0].endpoints()[0].figures().waiting == 0
+    });
     server.finish();
     let output = counting.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

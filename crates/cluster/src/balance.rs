@@ -11,7 +11,7 @@ use linerate_lookup::indirection::Indirection;
 pub const BUCKETS: usize = 1024;
 
 /// Owner of a bucket while no consumer is present.
-const NOBODY: u8 = u8::MAX;
+const NO_OWNER: u8 = u8::MAX;
 
 /// The table of a balancer of some consumers, named by their places in its list.
 #[derive(Debug, Clone)]
@@ -26,12 +26,12 @@ pub struct Balance {
 impl Balance {
     /// A balancer of consumers with these weights, at most 63, none of which is there yet.
     pub fn new(weights: &[u32]) -> Balance {
-        debug_assert!(weights.len() < usize::from(NOBODY));
+        debug_assert!(weights.len() < usize::from(NO_OWNER));
         let mut balance = Balance {
             weights: weights.to_vec(),
             present: vec![false; weights.len()],
             home: Indirection::new(BUCKETS),
-            acting: vec![NOBODY; BUCKETS],
+            acting: vec![NO_OWNER; BUCKETS],
         };
         balance.home.share_out(weights);
         balance
@@ -47,7 +47,7 @@ impl Balance {
     #[inline]
     pub fn owner(&self, bucket: usize) -> Option<usize> {
         match self.acting[bucket % BUCKETS] {
-            NOBODY => None,
+            NO_OWNER => None,
             place => Some(place.into()),
         }
     }
@@ -65,7 +65,7 @@ impl Balance {
     /// Buckets that each consumer has now.
     pub fn shares(&self) -> Vec<usize> {
         let mut shares = vec![0; self.weights.len()];
-        for &place in self.acting.iter().filter(|place| **place != NOBODY) {
+        for &place in self.acting.iter().filter(|place| **place != NO_OWNER) {
             shares[usize::from(place)] += 1;
         }
         shares
@@ -75,20 +75,22 @@ impl Balance {
     pub fn weigh(&mut self, weights: &[u32]) -> usize {
         self.weights.copy_from_slice(weights);
         self.home.share_out(weights);
-        self.settle()
+        self.reassign()
     }
 
     /// A consumer has come, or gone. Returns how many buckets have moved.
     pub fn set_present(&mut self, place: usize, present: bool) -> usize {
         self.present[place] = present;
-        self.settle()
+        self.reassign()
     }
 
-    fn settle(&mut self) -> usize {
+    fn reassign(&mut self) -> usize {
         let mut moved = 0;
         for bucket in 0..BUCKETS {
             let home = self.home.owner(bucket).filter(|&place| self.present[place]);
-            let now = home.or_else(|| self.stand_in(bucket)).map_or(NOBODY, |place| place as u8);
+            let now = home
+                .or_else(|| self.failover_consumer(bucket))
+                .map_or(NO_OWNER, |place| place as u8);
             moved += usize::from(self.acting[bucket] != now);
             self.acting[bucket] = now;
         }
@@ -97,7 +99,7 @@ impl Balance {
 
     /// Returns the present consumer with the highest draw for a bucket. The draw of one with twice
     /// the weight is the highest twice as often: draws are exponentially distributed.
-    fn stand_in(&self, bucket: usize) -> Option<usize> {
+    fn failover_consumer(&self, bucket: usize) -> Option<usize> {
         let there = (0..self.weights.len()).filter(|&place| self.present[place]);
         there
             .filter(|&place| self.weights[place] > 0)

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::{close::Closers, slice, socket};
+use linerate_host::{close::Closers, sched_slice, socket};
 use linerate_memory::{
     Arena,
     shared::{AttachError, PeerRights},
@@ -30,7 +30,7 @@ use rustix::{
 };
 
 use crate::{
-    exchange::{Admitted, Exchange},
+    dispatcher::{AttachedConsumer, Dispatcher},
     limits::{self, Holder, Room},
     transport::{self, Received},
     wire::{Access, Reason, Reply, Request},
@@ -41,17 +41,17 @@ const BACKLOG: i32 = 128;
 /// Connections that are accepted before clients are served again.
 const ACCEPTED: usize = 16;
 /// Time limit of a new client's first request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between looks for returned buffers where no packets flow, and between updates of
 /// figures.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Shortest interval between two of these looks: workers wait during one.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Shortest interval between two requests of a client.
-const PACE: Duration = Duration::from_millis(10);
+const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 /// Time given to consumers that were told to go: they may take the packets on their rings. A
 /// consumer that could write is waited for as long as the server lives.
-const FAREWELL: Duration = Duration::from_millis(500);
+const DETACH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why there is no broker.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub enum BrokerError {
 /// The server's side of a cluster; it ends with its last owner.
 #[derive(Debug)]
 pub struct Broker {
-    exchange: Arc<Mutex<Exchange>>,
+    dispatcher: Arc<Mutex<Dispatcher>>,
     address: Address,
     /// Wakes the thread.
     alarm: Arc<OwnedFd>,
@@ -119,9 +119,9 @@ impl Broker {
         brokers.retain(|broker| broker.strong_count() > 0);
         for broker in brokers.iter().filter_map(Weak::upgrade) {
             if broker.address == address {
-                let same = broker.exchange().arena().region() == arena.region();
+                let same = broker.dispatcher().arena().region() == arena.region();
                 return if same {
-                    broker.exchange().hold();
+                    broker.dispatcher().hold();
                     Ok((Arc::clone(&broker), Hold(broker)))
                 } else {
                     Err(BrokerError::InUse(address.to_string()))
@@ -140,8 +140,8 @@ impl Broker {
             move |source| BrokerError::System { step, address, source }
         };
         let alarm = Arc::new(event::new().map_err(system("make an event"))?);
-        let mut exchange = Exchange::new(arena, Arc::clone(&alarm))?;
-        exchange.hold();
+        let mut dispatcher = Dispatcher::new(arena, Arc::clone(&alarm))?;
+        dispatcher.hold();
         let listener =
             Socket::bind(&address, SocketType::SEQPACKET, BACKLOG).map_err(
                 |error| match error {
@@ -150,11 +150,11 @@ impl Broker {
                     ListenError::System(step, source) => system(step)(source),
                 },
             )?;
-        let figures = exchange.figures_file().map_err(system("open the figures"))?;
-        let exchange = Arc::new(Mutex::new(exchange));
+        let figures = dispatcher.figures_file().map_err(system("open the figures"))?;
+        let dispatcher = Arc::new(Mutex::new(dispatcher));
         let ending = Arc::new(AtomicBool::new(false));
-        let mut desk = Desk {
-            exchange: Arc::clone(&exchange),
+        let mut broker_thread = BrokerThread {
+            dispatcher: Arc::clone(&dispatcher),
             figures,
             closers: Closers::unless_refused(listener.fd()),
             listener,
@@ -165,9 +165,10 @@ impl Broker {
             ending: Arc::clone(&ending),
             clients: Vec::new(),
         };
-        let thread = thread::Builder::new().name("cluster".into()).spawn(move || desk.serve());
+        let thread =
+            thread::Builder::new().name("cluster".into()).spawn(move || broker_thread.serve());
         let thread = Some(thread.map_err(system("start a thread"))?);
-        Ok(Broker { exchange, address, alarm, ending, thread })
+        Ok(Broker { dispatcher, address, alarm, ending, thread })
     }
 
     /// The dispatcher, which workers call per burst.
@@ -175,8 +176,8 @@ impl Broker {
     /// # Panics
     ///
     /// When a thread has panicked while it had it.
-    pub fn exchange(&self) -> MutexGuard<'_, Exchange> {
-        self.exchange.lock().expect("no panic while held")
+    pub fn dispatcher(&self) -> MutexGuard<'_, Dispatcher> {
+        self.dispatcher.lock().expect("no panic while held")
     }
 
     /// Address of the socket.
@@ -201,7 +202,7 @@ pub struct Hold(Arc<Broker>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.exchange().let_go();
+        self.0.dispatcher().let_go();
     }
 }
 
@@ -240,7 +241,7 @@ enum Role {
     New(Instant),
     /// Asks for figures and changes.
     Asks,
-    /// The consumer of a place.
+    /// The consumer of an endpoint.
     Attached(usize),
     /// A consumer that was told to go: its buffers are taken back at that time, or when it has
     /// gone.
@@ -248,8 +249,8 @@ enum Role {
 }
 
 /// State of the broker's thread.
-struct Desk {
-    exchange: Arc<Mutex<Exchange>>,
+struct BrokerThread {
+    dispatcher: Arc<Mutex<Dispatcher>>,
     /// The figures file, for clients.
     figures: OwnedFd,
     /// `None` if the kernel refuses messages of clients with descriptors.
@@ -265,46 +266,46 @@ struct Desk {
     clients: Vec<Client>,
 }
 
-impl Desk {
-    fn exchange(&self) -> MutexGuard<'_, Exchange> {
-        self.exchange.lock().expect("no panic while held")
+impl BrokerThread {
+    fn dispatcher(&self) -> MutexGuard<'_, Dispatcher> {
+        self.dispatcher.lock().expect("no panic while held")
     }
 
     fn serve(&mut self) {
         // Workers never sleep, and the buffers of a killed program are wanted back soon. Without it
         // everything works, later.
-        let _ = slice::shorten();
+        let _ = sched_slice::set_shortest_slice();
         while !self.ending.load(Ordering::Acquire) {
-            let is_held = self.exchange().is_held();
-            let until = self.next_look(Instant::now(), is_held);
-            self.look(until, is_held);
-            self.house_keeping();
+            let is_held = self.dispatcher().is_held();
+            let until = self.next_poll(Instant::now(), is_held);
+            self.poll(until, is_held);
+            self.housekeeping();
         }
-        self.farewell();
+        self.shutdown();
     }
 
     /// The next time at which there is something to do without a message of a client.
-    fn next_look(&self, now: Instant, is_held: bool) -> Instant {
+    fn next_poll(&self, now: Instant, is_held: bool) -> Instant {
         let due = |client: &Client| match client.role {
             Role::New(until) if !is_held => Some(until),
             Role::New(_) => None,
-            Role::Asks => Some(client.heard + PACE).filter(|again| *again > now),
-            Role::Leaving(_, Some(until)) => Some(until.min(now + LOOK)),
-            Role::Attached(..) | Role::Leaving(..) => Some(now + LOOK),
+            Role::Asks => Some(client.heard + MIN_REQUEST_INTERVAL).filter(|again| *again > now),
+            Role::Leaving(_, Some(until)) => Some(until.min(now + POLL_INTERVAL)),
+            Role::Attached(..) | Role::Leaving(..) => Some(now + POLL_INTERVAL),
         };
-        let look = self.is_due.then_some(now + LOOK_AGAIN);
+        let look = self.is_due.then_some(now + MIN_POLL_INTERVAL);
         let due = self.clients.iter().filter_map(due).chain(self.deaf_until).chain(look).min();
         due.unwrap_or_else(|| now + Duration::from_secs(3600))
     }
 
     /// Waits for messages of clients, and handles them.
-    fn look(&mut self, until: Instant, is_held: bool) {
+    fn poll(&mut self, until: Instant, is_held: bool) {
         // A client that is not listened to now has the alarm in its place: all others keep theirs.
         let now = Instant::now();
         let heeded = |client: &Client| match client.role {
             Role::New(_) => !is_held,
             Role::Attached(..) => true,
-            Role::Asks => client.heard + PACE <= now,
+            Role::Asks => client.heard + MIN_REQUEST_INTERVAL <= now,
             Role::Leaving(..) => false,
         };
         let alarm = self.alarm.as_fd();
@@ -317,7 +318,7 @@ impl Desk {
             .map(|client| if heeded(client) { client.socket.as_fd() } else { alarm });
         let Ok(ready) = peer::wait(fixed.into_iter().chain(sockets), until) else {
             // Polling itself has failed: not at once again.
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
             return;
         };
         if ready[0] {
@@ -332,7 +333,7 @@ impl Desk {
                     self.ignore(client);
                     until.is_none_or(|until| until > now) && !is_gone(&client.socket)
                 }
-                _ if *ready && heeded(client) => self.hear(at),
+                _ if *ready && heeded(client) => self.handle_request(at),
                 Role::New(until) => is_held || until > now,
                 Role::Asks | Role::Attached(..) => true,
             };
@@ -353,7 +354,7 @@ impl Desk {
             let socket = match rustix::net::accept_with(self.listener.fd(), flags) {
                 Ok(socket) => socket,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                    self.deaf_until = Some(now + LOOK);
+                    self.deaf_until = Some(now + POLL_INTERVAL);
                     return;
                 }
                 Err(_) => return,
@@ -362,12 +363,12 @@ impl Desk {
             let trusted = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
             let user = peer.uid.as_raw();
             if let Err(text) = self.make_room(user, trusted) {
-                say(&socket, &Reply::Refused(Reason::Full, text));
+                send_reply(&socket, &Reply::Refused(Reason::Full, text));
                 self.close(user, [socket]);
                 continue;
             }
             let process = peer.pid.as_raw_pid() as u64;
-            let role = Role::New(now + PATIENCE);
+            let role = Role::New(now + FIRST_REQUEST_TIMEOUT);
             let client = Client { socket, role, process, user, trusted, heard: now, memory: 0 };
             self.clients.push(client);
         }
@@ -387,13 +388,13 @@ impl Desk {
                 Room::Instead(at) => at,
             };
             // A request that has come is answered all the same, and makes a consumer of the client or not.
-            let stays = !matches!(self.clients[at].role, Role::New(_)) || self.hear(at);
+            let stays = !matches!(self.clients[at].role, Role::New(_)) || self.handle_request(at);
             if stays && matches!(self.clients[at].role, Role::Attached(..)) {
                 continue;
             }
             if stays {
                 let text = "a program of the server's user or root needs the place";
-                say(&self.clients[at].socket, &Reply::Refused(Reason::Full, text.into()));
+                send_reply(&self.clients[at].socket, &Reply::Refused(Reason::Full, text.into()));
             }
             self.dismiss(at);
         }
@@ -404,14 +405,14 @@ impl Desk {
         match &self.closers {
             None => descriptors.into_iter().for_each(drop),
             Some(closers) => {
-                let closer = closers.of(user);
+                let closer = closers.for_user(user);
                 descriptors.into_iter().for_each(|descriptor| closer.close(descriptor));
             }
         }
     }
 
     /// Handles a request of a client: `false` when the client is to be dismissed.
-    fn hear(&mut self, at: usize) -> bool {
+    fn handle_request(&mut self, at: usize) -> bool {
         let client = &self.clients[at];
         let bytes = match transport::receive(&client.socket) {
             Received::Nothing => return true,
@@ -452,50 +453,50 @@ impl Desk {
                 let text = "only the server's user and root make changes";
                 Reply::Refused(Reason::Stranger, text.into())
             }
-            Request::Weigh { name, weights } => match self.exchange().weigh(&name, &weights) {
+            Request::Weigh { name, weights } => match self.dispatcher().weigh(&name, &weights) {
                 Ok(moved) => Reply::Done(moved as u32),
                 Err((reason, text)) => Reply::Refused(reason, text),
             },
             Request::Detach { name } => self.detach(&name),
         };
         self.clients[at].role = Role::Asks;
-        say(&self.clients[at].socket, &reply)
+        send_reply(&self.clients[at].socket, &reply)
     }
 
     /// Tells a client why it is dismissed. A consumer keeps its buffers until it ends.
     fn refuse(&mut self, at: usize, text: &str) -> bool {
         let client = &self.clients[at];
-        say(&client.socket, &Reply::Refused(Reason::Protocol, text.into()));
-        let Role::Attached(place) = client.role else { return false };
-        self.end(at, place, Reason::Protocol);
+        send_reply(&client.socket, &Reply::Refused(Reason::Protocol, text.into()));
+        let Role::Attached(endpoint) = client.role else { return false };
+        self.end(at, endpoint, Reason::Protocol);
         true
     }
 
     fn attach(&mut self, at: usize, name: &str, access: Option<Access>) -> bool {
         let client = &self.clients[at];
-        let rights = PeerRights::of(client.socket.as_fd());
-        let invited = self.exchange().invite(name, access, rights);
-        // Files are made while workers have the exchange.
+        let rights = PeerRights::from_socket(client.socket.as_fd());
+        let invited = self.dispatcher().invite(name, access, rights);
+        // Files are made while workers have the dispatcher.
         let made = invited.and_then(|invited| {
             let memory = invited.bytes();
             let holders = self.clients.iter().map(Client::holder);
             limits::room_for_consumer(holders, client.user, client.trusted, memory)
                 .map_err(|text| (Reason::Full, text))?;
             let (ready, files) = invited.make()?;
-            Ok((self.exchange().admit(ready, client.process)?, files, memory))
+            Ok((self.dispatcher().admit(ready, client.process)?, files, memory))
         });
-        let (Admitted { place, access, spare, asked }, files, memory) = match made {
+        let (AttachedConsumer { endpoint, access, spare, asked }, files, memory) = match made {
             Ok(made) => made,
             Err((reason, text)) => {
-                say(&client.socket, &Reply::Refused(reason, text));
+                send_reply(&client.socket, &Reply::Refused(reason, text));
                 return false;
             }
         };
-        self.clients[at].role = Role::Attached(place);
+        self.clients[at].role = Role::Attached(endpoint);
         self.clients[at].memory = memory;
         let figures = &self.figures;
         let files = [&files.directory, &files.packets, &files.channel, &files.doorbell, figures];
-        let reply = Reply::Attached { line: place as u32, access, spare, asked };
+        let reply = Reply::Attached { line: endpoint as u32, access, spare, asked };
         transport::send(&self.clients[at].socket, &reply.encode(), &files.map(AsFd::as_fd)).is_ok()
     }
 
@@ -503,85 +504,85 @@ impl Desk {
         self.clients[at].role = Role::Asks;
         let client = &self.clients[at];
         if client.trusted {
-            self.exchange().look_after();
+            self.dispatcher().housekeeping();
         } else {
-            self.look_after();
+            self.housekeeping_if_due();
         }
         let socket = &self.clients[at].socket;
         transport::send(socket, &Reply::Figures.encode(), &[self.figures.as_fd()]).is_ok()
     }
 
-    /// Makes the exchange look after buffers and figures, unless it did a moment ago.
-    fn look_after(&mut self) {
+    /// Makes the dispatcher look after buffers and figures, unless it did a moment ago.
+    fn housekeeping_if_due(&mut self) {
         let now = Instant::now();
-        self.is_due = self.looked.is_some_and(|looked| now - looked < LOOK_AGAIN);
+        self.is_due = self.looked.is_some_and(|looked| now - looked < MIN_POLL_INTERVAL);
         if !self.is_due {
-            self.exchange().look_after();
+            self.dispatcher().housekeeping();
             self.looked = Some(now);
         }
     }
 
     /// Detaches the consumer of a name.
     fn detach(&mut self, name: &str) -> Reply {
-        let Some(place) = self.exchange().find(name) else {
+        let Some(endpoint) = self.dispatcher().find(name) else {
             return Reply::Refused(Reason::Unknown, format!("nobody is attached as {name}"));
         };
-        let role = Role::Attached(place);
+        let role = Role::Attached(endpoint);
         if let Some(at) = self.clients.iter().position(|client| client.role == role) {
-            self.end(at, place, Reason::Detached);
+            self.end(at, endpoint, Reason::Detached);
         }
         Reply::Done(0)
     }
 
     /// Tells a consumer to go.
-    fn end(&mut self, at: usize, place: usize, reason: Reason) {
-        say(&self.clients[at].socket, &Reply::Ended(reason));
-        let writes = self.exchange().end(place);
-        let until = (!writes).then(|| Instant::now() + FAREWELL);
-        self.clients[at].role = Role::Leaving(place, until);
+    fn end(&mut self, at: usize, endpoint: usize, reason: Reason) {
+        send_reply(&self.clients[at].socket, &Reply::Ended(reason));
+        let writes = self.dispatcher().end(endpoint);
+        let until = (!writes).then(|| Instant::now() + DETACH_TIMEOUT);
+        self.clients[at].role = Role::Leaving(endpoint, until);
     }
 
     /// Forgets a client whose connection has ended, and takes back its buffers: no thread of its
     /// process has the memory any more.
     fn dismiss(&mut self, at: usize) {
         let client = self.clients.remove(at);
-        if let Role::Attached(place) | Role::Leaving(place, _) = client.role {
-            // Dropped after the exchange's lock is released.
-            let memory = self.exchange().remove(place);
+        if let Role::Attached(endpoint) | Role::Leaving(endpoint, _) = client.role {
+            // Dropped after the dispatcher's lock is released.
+            let memory = self.dispatcher().remove(endpoint);
             drop(memory);
         }
         self.close(client.user, [client.socket]);
     }
 
-    fn house_keeping(&mut self) {
-        let due = self.exchange().due_to_end();
-        for (place, reason) in due {
-            let role = Role::Attached(place);
+    fn housekeeping(&mut self) {
+        let due = self.dispatcher().due_to_end();
+        for (endpoint, reason) in due {
+            let role = Role::Attached(endpoint);
             if let Some(at) = self.clients.iter().position(|client| client.role == role) {
-                self.end(at, place, reason);
+                self.end(at, endpoint, reason);
             }
         }
         self.closers.iter().for_each(Closers::resume);
-        self.look_after();
+        self.housekeeping_if_due();
     }
 
     /// The server ends: consumers are told, and waited for.
-    fn farewell(&mut self) {
+    fn shutdown(&mut self) {
         let attached = |client: &Client| matches!(client.role, Role::Attached(..));
         while let Some(at) = self.clients.iter().position(attached) {
-            let Role::Attached(place) = self.clients[at].role else { continue };
-            self.end(at, place, Reason::Gone);
+            let Role::Attached(endpoint) = self.clients[at].role else { continue };
+            self.end(at, endpoint, Reason::Gone);
         }
         self.listener.unlink();
         let leaves = |client: &mut Client| matches!(client.role, Role::Leaving(..));
         let others: Vec<Client> = self.clients.extract_if(.., |client| !leaves(client)).collect();
         others.into_iter().for_each(|client| self.close(client.user, [client.socket]));
-        let until = Instant::now() + FAREWELL;
+        let until = Instant::now() + DETACH_TIMEOUT;
         while !self.clients.is_empty() && Instant::now() < until {
             self.clients.iter().for_each(|client| self.ignore(client));
             match self.clients.iter().position(|client| is_gone(&client.socket)) {
                 Some(at) => self.dismiss(at),
-                None => thread::sleep(LOOK / 20),
+                None => thread::sleep(POLL_INTERVAL / 20),
             }
         }
         // A consumer that only reads can do no harm; others keep their buffers until they have ended.
@@ -631,6 +632,6 @@ fn is_gone(socket: &OwnedFd) -> bool {
 }
 
 /// Says something to a client that is expected to read it: `false` when it does not.
-fn say(socket: &OwnedFd, reply: &Reply) -> bool {
+fn send_reply(socket: &OwnedFd, reply: &Reply) -> bool {
     transport::send(socket, &reply.encode(), &[]).is_ok()
 }

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use linerate_memory::shared::{AttachError, Board, BoardView};
+use linerate_memory::shared::{AttachError, StatsSegment, StatsView};
 
 use crate::wire::{NAME_MAX, WEIGHTS_MAX};
 
@@ -131,11 +131,11 @@ pub struct Share {
 
 /// The server's side.
 #[derive(Debug)]
-pub(crate) struct FigureBoard(Board);
+pub(crate) struct FigureBoard(StatsSegment);
 
 impl FigureBoard {
     pub(crate) fn create(buffers: usize) -> Result<FigureBoard, AttachError> {
-        let board = Board::create("linerate-figures", WORDS)?;
+        let board = StatsSegment::create("linerate-figures", WORDS)?;
         board.set(word::VERSION, VERSION);
         board.set(word::SERVER, u64::from(std::process::id()));
         board.set(word::BUFFERS, buffers as u64);
@@ -180,7 +180,7 @@ impl FigureBoard {
 
 /// A reader's side.
 #[derive(Debug)]
-pub struct FigureView(BoardView);
+pub struct FigureView(StatsView);
 
 impl FigureView {
     /// Maps the figures that a server has handed out.
@@ -189,7 +189,7 @@ impl FigureView {
     ///
     /// When the file is not what it should be, or the kernel refuses.
     pub fn open(file: impl AsFd) -> Result<FigureView, AttachError> {
-        let view = BoardView::open(file, WORDS)?;
+        let view = StatsView::open(file, WORDS)?;
         if view.get(word::MAGIC) != MAGIC || view.get(word::VERSION) != VERSION {
             return Err(AttachError::Version("the board of figures"));
         }
@@ -278,8 +278,10 @@ mod tests {
 
     #[test]
     fn other_files_are_no_figures() {
-        let board = Board::create("other", WORDS).unwrap();
+        let board = StatsSegment::create("other", WORDS).unwrap();
         assert!(FigureView::open(board.file().unwrap()).is_err());
-        assert!(FigureView::open(Board::create("short", 9).unwrap().file().unwrap()).is_err());
+        assert!(
+            FigureView::open(StatsSegment::create("short", 9).unwrap().file().unwrap()).is_err()
+        );
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! A [`Broker`] listens at a UNIX socket. Programs attach to it as consumers that the configuration
 //! has a name for, and get the arena's packets by [`linerate_memory::shared`]: a ring each, without
-//! a copy. The [`Exchange`] decides on the recipients of packets, behind a lock that is taken once
-//! per burst; a thread of the broker's attaches programs, and takes back the buffers of those that
-//! have died.
+//! a copy. The [`Dispatcher`] decides on the recipients of packets, behind a lock that is taken
+//! once per burst; a thread of the broker's attaches programs, and takes back the buffers of those
+//! that have died.
 //!
 //! Not here: anything that knows of a graph (its elements are in `elements/cluster`), and
 //! the consumer's side (`client`). Messages, descriptors, and the checks of each side:
@@ -13,20 +13,21 @@
 //! # Where things are
 //!
 //! [`wire`] and [`transport`] are the messages, [`figures`] the statistics in shared memory,
-//! [`balance`] the choice of a consumer per flow, [`exchange`] the dispatcher that workers call per
+//! [`balance`] the choice of a consumer per flow, [`dispatcher`] the part that workers call per
 //! burst, [`broker`] the socket and its thread, `limits` the limits of its connections.
 #![forbid(unsafe_code)]
 
 pub mod balance;
 pub mod broker;
-pub mod exchange;
+pub mod dispatcher;
 pub mod figures;
 mod limits;
 pub mod transport;
 pub mod wire;
 
 pub use broker::{Broker, BrokerError, Hold};
-pub use exchange::{
-    BalancerUse, Exchange, Granted, InlineUse, PlaceUse, Refused, Settled, Terms, Wanted,
+pub use dispatcher::{
+    BalancerHandle, ConsumerHandle, Dispatcher, DrainResult, DropCounts, Granted, InlineConfig,
+    InlineHandle, Recipients,
 };
 pub use wire::Access;

@@ -182,7 +182,7 @@ impl Parser<'_> {
         if !self.take_sign("]") {
             return Err(self.unexpected());
         }
-        let (number, needed) = self.place.load(protocol, index, size as usize)?;
+        let (number, needed) = self.headers.load(protocol, index, size as usize)?;
         guards.extend(needed);
         Ok(number)
     }

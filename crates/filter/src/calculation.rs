@@ -3,8 +3,8 @@
 use crate::{
     lex,
     names::Names,
+    offset_slots::NoMetadata,
     parse,
-    spot::Whole,
     tree::{Number, Tree},
 };
 
@@ -33,8 +33,8 @@ impl Calculation {
 
     /// The number; `None` when the packet is of another protocol, a fragment that does not have the
     /// bytes asked for, or too short, or the calculation divides by zero.
-    pub fn of(&self, packet: &[u8]) -> Option<u32> {
-        self.needed.holds(packet, Whole)?.then(|| self.number.of(packet, Whole))?
+    pub fn evaluate(&self, packet: &[u8]) -> Option<u32> {
+        self.needed.holds(packet, NoMetadata)?.then(|| self.number.evaluate(packet, NoMetadata))?
     }
 }
 
@@ -67,13 +67,13 @@ mod tests {
             ("ip6[8:4]", None),
             ("1 / (ip[9] - 17)", None),
         ] {
-            assert_eq!(Calculation::new(text).unwrap().of(&packet), expected, "{text}");
+            assert_eq!(Calculation::new(text).unwrap().evaluate(&packet), expected, "{text}");
         }
         let ports = Calculation::new("udp[0:2]").unwrap();
-        assert_eq!(ports.of(&udp(0, 8, &[])), Some(7), "behind options");
-        assert_eq!(ports.of(&udp(0x2000, 0, &[])), Some(7), "the first fragment has ports");
-        assert_eq!(ports.of(&udp(1, 0, &[])), None, "others do not");
-        assert_eq!(ports.of(&[]), None);
+        assert_eq!(ports.evaluate(&udp(0, 8, &[])), Some(7), "behind options");
+        assert_eq!(ports.evaluate(&udp(0x2000, 0, &[])), Some(7), "the first fragment has ports");
+        assert_eq!(ports.evaluate(&udp(1, 0, &[])), None, "others do not");
+        assert_eq!(ports.evaluate(&[]), None);
     }
 
     #[test]

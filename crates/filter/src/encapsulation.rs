@@ -3,15 +3,15 @@
 
 use super::{
     code,
-    primitives::{Header, IPV4, IPV6, IPV6_HEADER, MPLS, PPPOE_SESSION, Place, TAGS, UDP},
-    spot::{PLACES_MAX, Spot},
+    offset_slots::{Offset, PLACES_MAX},
+    primitives::{Header, HeaderContext, IPV4, IPV6, IPV6_HEADER, MPLS, PPPOE_SESSION, TAGS, UDP},
     tree::{Base, Number, Relation, Tree, Tunnel, VLAN_TAG_LENGTH},
 };
 
 /// The port of UDP that Geneve has (RFC 8926).
 const GENEVE: u32 = 6081;
 
-impl Place {
+impl HeaderContext {
     /// Frames with a VLAN tag, of one VLAN or any. Everything asked for later
     /// is behind it.
     pub(super) fn vlan(&mut self, number: Option<u32>) -> Result<Tree, String> {
@@ -27,11 +27,11 @@ impl Place {
         let is = |kind: &u32| self.has(*kind);
         let tagged = Tree::Any(TAGS.iter().map(is).collect::<Result<_, _>>()?);
         // Not inside of a tunnel.
-        if std::mem::take(&mut self.has_tag_beside) && self.link == Spot::at(0) {
+        if std::mem::take(&mut self.has_tag_beside) && self.link == Offset::at(0) {
             return self.outer_vlan(tagged, number);
         }
         let tag = self.payload;
-        let behind = |spot: Spot| spot + VLAN_TAG_LENGTH;
+        let behind = |offset: Offset| offset + VLAN_TAG_LENGTH;
         (self.kind, self.payload) = (behind(self.kind), behind(self.payload));
         Ok(match number {
             None => tagged,
@@ -50,7 +50,7 @@ impl Place {
         let is_beside = || Number::Ancillary(code::VLAN_TAG_PRESENT).is(Relation::Equal, 1);
         let tagged = Tree::Any(vec![is_beside(), Tree::All(vec![Tree::PassTag(place), tagged])]);
         let tag = self.payload;
-        let moved = |spot: Spot| Spot { from: Some(place), ..spot };
+        let moved = |offset: Offset| Offset { from: Some(place), ..offset };
         (self.kind, self.payload) = (moved(self.kind), moved(self.payload));
         self.places += 1;
         let Some(number) = number else { return Ok(tagged) };
@@ -88,7 +88,8 @@ impl Place {
         let session = self.network();
         let (link, payload) = (session + 6, session + 8);
         let header = Header::Ppp;
-        *self = Place { link, kind: link, payload, labels: 0, header, optional: None, ..*self };
+        *self =
+            HeaderContext { link, kind: link, payload, labels: 0, header, optional: None, ..*self };
         match number {
             None => Ok(within),
             Some(number @ 0..=0xffff) => {
@@ -131,10 +132,10 @@ impl Place {
         ];
         // That there were labels stays so, as in libpcap: headers inside are looked for as if they
         // were behind them.
-        *self = Place {
-            kind: Spot::found(first),
-            link: Spot::found(first + 1),
-            payload: Spot::found(first + 2),
+        *self = HeaderContext {
+            kind: Offset::found(first),
+            link: Offset::found(first + 1),
+            payload: Offset::found(first + 2),
             labels: 0,
             labelled: self.labelled,
             header: Header::Ethernet,

@@ -20,8 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod beside_tcpdump;
 mod calculate;
 mod calculation;
 mod chain;
@@ -33,23 +31,25 @@ mod lex;
 #[cfg(test)]
 mod links;
 mod names;
+mod offset_slots;
 mod parse;
 mod primitives;
 mod program;
 mod refused;
-mod spot;
 #[cfg(test)]
 mod tests;
-mod tree;
 #[cfg(test)]
-mod wider;
+mod tests_tcpdump;
+#[cfg(test)]
+mod tests_tunnels;
+mod tree;
 
 pub use calculation::Calculation;
 pub use names::Names;
+use offset_slots::{NoMetadata, PacketMetadata};
 use parse::Parsed;
-use program::Runner;
+use program::Target;
 pub use program::{INSTRUCTIONS_MAX, Instruction};
-use spot::{Notes, Whole};
 use tree::Tree;
 
 /// First header of packets.
@@ -106,12 +106,12 @@ impl Filter {
         if self.places > 0 {
             return self.accepts_cut(packet, packet.len() as u32);
         }
-        self.tree.holds(packet, Whole).unwrap_or(false)
+        self.tree.holds(packet, NoMetadata).unwrap_or(false)
     }
 
     /// Returns true if a packet is wanted that had `length` bytes before a capture cut it.
     pub fn accepts_cut(&self, packet: &[u8], length: u32) -> bool {
-        self.tree.holds(packet, &Notes::new(length)).unwrap_or(false)
+        self.tree.holds(packet, &PacketMetadata::new(length)).unwrap_or(false)
     }
 
     /// Returns true if it is for frames whose outer tag is known besides them ([`Link::Untagged`]).
@@ -130,7 +130,7 @@ impl Filter {
         let shift = BEHIND_TAG - TAG;
         frame.copy_within(..TAG, shift);
         let control = u16::from_be_bytes([tag[2], tag[3]]);
-        let known = Notes::without_tag(length.saturating_sub(shift as u32), control);
+        let known = PacketMetadata::without_tag(length.saturating_sub(shift as u32), control);
         let is_wanted = self.tree.holds(&frame[shift..], &known).unwrap_or(false);
         frame.copy_within(shift..BEHIND_TAG, 0);
         frame[TAG..BEHIND_TAG].copy_from_slice(&tag);
@@ -148,13 +148,13 @@ impl Filter {
     /// instructions, and they calculate as the filter does. `protochain` goes through headers in a
     /// loop, which it does not have.
     pub fn program(&self) -> Option<Vec<Instruction>> {
-        program::program(&self.tree, self.places, u32::MAX, Runner::Kernel)
+        program::program(&self.tree, self.places, u32::MAX, Target::Kernel)
     }
 
     /// The filter as a program for an interpreter like libpcap's, which gives so many bytes of the
     /// packets wanted. It may be of any length, and goes backwards for `protochain`. `None` where
     /// it would need more scratch memory than there is.
     pub fn bytecode(&self, bytes: u32) -> Option<Vec<Instruction>> {
-        program::program(&self.tree, self.places, bytes, Runner::Interpreter)
+        program::program(&self.tree, self.places, bytes, Target::Interpreter)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Link,
     lex::Token,
     names::Names,
-    primitives::{DECNET, Place, Protocol, SCTP, Sides, TCP, UDP, iso_protocol},
+    primitives::{DECNET, Direction, HeaderContext, Protocol, SCTP, TCP, UDP, iso_protocol},
     refused::refused,
     tree::{Base, Number, Relation, Tree},
 };
@@ -50,12 +50,12 @@ const DEPTH_MAX: usize = 100;
 #[derive(Debug, Clone, Copy)]
 struct Qualifier {
     protocol: Option<Protocol>,
-    sides: Option<Sides>,
-    kind: Kind,
+    direction: Option<Direction>,
+    kind: TypeQualifier,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TypeQualifier {
     Host,
     Net,
     Port,
@@ -70,7 +70,7 @@ enum Kind {
 pub(super) struct Parser<'a> {
     tokens: &'a [Token],
     pub(super) at: usize,
-    pub(super) place: Place,
+    pub(super) headers: HeaderContext,
     names: Names<'a>,
     /// Signs and words that are still open.
     depth: usize,
@@ -97,7 +97,7 @@ pub(super) fn parse(tokens: Vec<Token>, link: Link, names: Names<'_>) -> Result<
     if parser.peek().is_some() {
         return Err(parser.unexpected());
     }
-    Ok(Parsed { tree, calculates: parser.calculates, places: parser.place.places })
+    Ok(Parsed { tree, calculates: parser.calculates, places: parser.headers.places })
 }
 
 /// Reads a number, and the conditions under which a packet has it.
@@ -111,15 +111,15 @@ pub(super) fn parse_number(tokens: Vec<Token>, names: Names<'_>) -> Result<(Tree
     Ok((Tree::All(needed), number))
 }
 
-type Found = Result<(Tree, Option<Qualifier>), String>;
+type ParseResult = Result<(Tree, Option<Qualifier>), String>;
 
 impl<'a> Parser<'a> {
     fn new(tokens: &'a [Token], link: Link, names: Names<'a>) -> Result<Parser<'a>, String> {
         if tokens.len() > WORDS_MAX {
             return Err(format!("more than {WORDS_MAX} words"));
         }
-        let place = Place::on(link);
-        Ok(Parser { tokens, at: 0, place, names, depth: 0, calculates: false })
+        let headers = HeaderContext::on(link);
+        Ok(Parser { tokens, at: 0, headers, names, depth: 0, calculates: false })
     }
 
     pub(super) fn peek(&self) -> Option<&'a Token> {
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
 
     /// An expression inside of parentheses that follow something with this qualifier. It begins
     /// with a primitive; bare values may follow.
-    fn expression(&mut self, qualifier: Option<Qualifier>) -> Found {
+    fn expression(&mut self, qualifier: Option<Qualifier>) -> ParseResult {
         let (mut tree, mut qualifier) = self.item(qualifier, false)?;
         while let Some(joint @ ("and" | "or")) = self.word() {
             self.at += 1;
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
 
     /// A primitive, or an expression in parentheses, or, where it may be one, a bare value with the
     /// qualifiers of the last one.
-    fn item(&mut self, qualifier: Option<Qualifier>, may_be_value: bool) -> Found {
+    fn item(&mut self, qualifier: Option<Qualifier>, may_be_value: bool) -> ParseResult {
         if self.take_word("not") {
             let (tree, qualifier) = self.nested(|parser| parser.item(qualifier, may_be_value))?;
             return Ok((Tree::Not(Box::new(tree)), qualifier));
@@ -236,10 +236,10 @@ impl<'a> Parser<'a> {
                     self.at = before;
                 }
                 let tree = match word {
-                    "vlan" => self.place.vlan(number),
-                    "mpls" => self.place.mpls(number),
-                    "pppoes" => self.place.session(number),
-                    _ => self.place.geneve(number),
+                    "vlan" => self.headers.vlan(number),
+                    "mpls" => self.headers.mpls(number),
+                    "pppoes" => self.headers.session(number),
+                    _ => self.headers.geneve(number),
                 };
                 tree.map(|tree| (tree, None))
             }
@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
                 let joints = ["and", "or", "not"];
                 let kind = self.word().filter(|word| !joints.contains(word));
                 self.at += usize::from(kind.is_some());
-                self.place.llc(kind).map(|tree| (tree, None))
+                self.headers.llc(kind).map(|tree| (tree, None))
             }
             "byte" => self.byte().map(|tree| (tree, None)),
             "src" | "dst" | "host" | "net" | "port" | "portrange" | "proto" | "protochain"
@@ -264,7 +264,7 @@ impl<'a> Parser<'a> {
 
     /// An expression up to the parenthesis that ends it. Behind it the qualifiers from before hold
     /// again.
-    fn in_parentheses(&mut self, qualifier: Option<Qualifier>) -> Found {
+    fn in_parentheses(&mut self, qualifier: Option<Qualifier>) -> ParseResult {
         let (tree, _) = self.nested(|parser| parser.expression(qualifier))?;
         if self.take_sign(")") { Ok((tree, qualifier)) } else { Err(self.unexpected()) }
     }
@@ -352,7 +352,7 @@ impl<'a> Parser<'a> {
         };
         self.at += 1;
         let value = self.plain_number()?;
-        Ok(Number::load(Base::At(self.place.link + at), 1).is(relation, value))
+        Ok(Number::load(Base::At(self.headers.link + at), 1).is(relation, value))
     }
 
     /// A number without parentheses around it.
@@ -361,52 +361,52 @@ impl<'a> Parser<'a> {
     }
 
     /// A primitive that begins with a protocol, sides or a kind.
-    fn primitive(&mut self) -> Found {
+    fn primitive(&mut self) -> ParseResult {
         let protocol = self.word().and_then(Protocol::named);
         self.at += usize::from(protocol.is_some());
         if self.take_word("broadcast") {
             let tree = match protocol {
-                None | Some(Protocol::Link) => self.place.broadcast(),
-                Some(Protocol::Ip) => self.place.ipv4_broadcast(self.names.netmask),
+                None | Some(Protocol::Link) => self.headers.broadcast(),
+                Some(Protocol::Ip) => self.headers.ipv4_broadcast(self.names.netmask),
                 Some(_) => Err("only link-layer/IP broadcast filters supported".into()),
             };
             return tree.map(|tree| (tree, None));
         }
         if self.take_word("multicast") {
-            return self.place.multicast(protocol).map(|tree| (tree, None));
+            return self.headers.multicast(protocol).map(|tree| (tree, None));
         }
-        let sides = self.sides();
+        let direction = self.direction();
         let kind = match self.word() {
-            Some("host") => Kind::Host,
-            Some("net") => Kind::Net,
-            Some("port") => Kind::Port,
-            Some("portrange") => Kind::Range,
-            Some("proto") if sides.is_none() => Kind::Protocol,
-            Some("protochain") if sides.is_none() => Kind::Chain,
-            _ => Kind::Unsaid,
+            Some("host") => TypeQualifier::Host,
+            Some("net") => TypeQualifier::Net,
+            Some("port") => TypeQualifier::Port,
+            Some("portrange") => TypeQualifier::Range,
+            Some("proto") if direction.is_none() => TypeQualifier::Protocol,
+            Some("protochain") if direction.is_none() => TypeQualifier::Chain,
+            _ => TypeQualifier::Unsaid,
         };
-        self.at += usize::from(kind != Kind::Unsaid);
-        if let (Some(protocol), None, Kind::Unsaid) = (protocol, sides, kind) {
+        self.at += usize::from(kind != TypeQualifier::Unsaid);
+        if let (Some(protocol), None, TypeQualifier::Unsaid) = (protocol, direction, kind) {
             if self.word().is_some_and(|word| refused(word).is_some()) {
                 return Err(self.unexpected());
             }
-            return self.place.of(protocol).map(|tree| (tree, None));
+            return self.headers.has_protocol(protocol).map(|tree| (tree, None));
         }
-        let qualifier = Some(Qualifier { protocol, sides, kind });
+        let qualifier = Some(Qualifier { protocol, direction, kind });
         self.values(qualifier).map(|tree| (tree, qualifier))
     }
 
-    fn sides(&mut self) -> Option<Sides> {
+    fn direction(&mut self) -> Option<Direction> {
         let one = match self.word()? {
-            "src" => Sides::Source,
-            "dst" => Sides::Destination,
+            "src" => Direction::Source,
+            "dst" => Direction::Destination,
             _ => return None,
         };
         self.at += 1;
-        let other = if one == Sides::Source { "dst" } else { "src" };
+        let other = if one == Direction::Source { "dst" } else { "src" };
         let both = match self.word() {
-            Some("or") => Sides::Either,
-            Some("and") => Sides::Both,
+            Some("or") => Direction::Either,
+            Some("and") => Direction::Both,
             _ => return Some(one),
         };
         if self.word_at(1) != Some(other) {
@@ -429,40 +429,46 @@ impl<'a> Parser<'a> {
         }
         self.at += 1;
         let Qualifier { protocol, kind, .. } = about;
-        let sides = about.sides.unwrap_or(Sides::Either);
+        let direction = about.direction.unwrap_or(Direction::Either);
         match (token, kind) {
             (Token::Number(number), _) => self.numbered(*number, qualifier),
-            (Token::Dotted(parts), Kind::Host | Kind::Net | Kind::Unsaid) => {
+            (
+                Token::Dotted(parts),
+                TypeQualifier::Host | TypeQualifier::Net | TypeQualifier::Unsaid,
+            ) => {
                 let is_masked = self.is_sign(0, "/") || self.word() == Some("mask");
                 if let (Some(Protocol::Type(DECNET)), [area, node, ..], false) =
                     (protocol, &parts[..], is_masked)
                 {
-                    self.place.decnet(sides, ((area & 63) << 10 | (node & 1023)) as u16)
+                    self.headers.decnet(direction, ((area & 63) << 10 | (node & 1023)) as u16)
                 } else {
                     let network = self.network(parts, kind)?;
                     if protocol == Some(Protocol::Type(DECNET)) {
                         // The rest of a mask there.
-                        return self.place.decnet(sides, network.0 as u16);
+                        return self.headers.decnet(direction, network.0 as u16);
                     }
-                    self.place.ipv4(protocol, sides, network)
+                    self.headers.ipv4(protocol, direction, network)
                 }
             }
-            (Token::Ipv6(address), Kind::Host | Kind::Net | Kind::Unsaid) => {
+            (
+                Token::Ipv6(address),
+                TypeQualifier::Host | TypeQualifier::Net | TypeQualifier::Unsaid,
+            ) => {
                 let length = if self.take_sign("/") { self.number()? } else { 128 };
                 if length > 128 {
                     return Err("mask length must be <= 128".into());
                 }
-                if length < 128 && kind != Kind::Net {
+                if length < 128 && kind != TypeQualifier::Net {
                     return Err("Mask syntax for networks only".into());
                 }
                 let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
                 if address.to_bits() & !mask != 0 {
                     return Err(format!("non-network bits set in \"{address}/{length}\""));
                 }
-                self.place.ipv6(protocol, sides, (*address, mask))
+                self.headers.ipv6(protocol, direction, (*address, mask))
             }
-            (Token::Mac(address), Kind::Host | Kind::Unsaid) => match protocol {
-                Some(Protocol::Link) => self.place.link_address(sides, *address),
+            (Token::Mac(address), TypeQualifier::Host | TypeQualifier::Unsaid) => match protocol {
+                Some(Protocol::Link) => self.headers.link_address(direction, *address),
                 _ => Err("ethernet address used in non-ether expression".into()),
             },
             (Token::Word(name) | Token::Escaped(name), _) => self.named(name, about),
@@ -475,44 +481,44 @@ impl<'a> Parser<'a> {
 
     /// A number, with its qualifiers.
     fn numbered(&self, number: u32, about: Option<Qualifier>) -> Result<Tree, String> {
-        let Some(Qualifier { protocol, sides, kind }) = about else {
+        let Some(Qualifier { protocol, direction, kind }) = about else {
             return Err(format!("syntax error at '{number}'"));
         };
-        let sides = sides.unwrap_or(Sides::Either);
+        let direction = direction.unwrap_or(Direction::Either);
         match kind {
-            Kind::Port | Kind::Range => {
-                self.place.ports(protocol, sides, (port(number)?, port(number)?))
+            TypeQualifier::Port | TypeQualifier::Range => {
+                self.headers.ports(protocol, direction, (port(number)?, port(number)?))
             }
-            Kind::Protocol => self.protocol(protocol, number),
-            Kind::Chain => self.chain(protocol, number),
+            TypeQualifier::Protocol => self.protocol(protocol, number),
+            TypeQualifier::Chain => self.chain(protocol, number),
             _ if protocol == Some(Protocol::Type(DECNET)) => {
-                self.place.decnet(sides, number as u16)
+                self.headers.decnet(direction, number as u16)
             }
-            Kind::Net => self.place.ipv4(protocol, sides, at_the_front(number)),
-            _ => self.place.ipv4(protocol, sides, (number, u32::MAX)),
+            TypeQualifier::Net => self.headers.ipv4(protocol, direction, at_the_front(number)),
+            _ => self.headers.ipv4(protocol, direction, (number, u32::MAX)),
         }
     }
 
     /// A value that has a name.
     fn named(&self, name: &str, about: Qualifier) -> Result<Tree, String> {
         let Qualifier { protocol, kind, .. } = about;
-        let sides = about.sides.unwrap_or(Sides::Either);
+        let direction = about.direction.unwrap_or(Direction::Either);
         match kind {
-            Kind::Port => {
+            TypeQualifier::Port => {
                 let unknown = || format!("unknown port '{name}'");
                 let (port, only) = self.named_port(name).ok_or_else(unknown)??;
-                self.place.ports(with_ports(protocol, only, name)?, sides, (port, port))
+                self.headers.ports(with_ports(protocol, only, name)?, direction, (port, port))
             }
-            Kind::Range => {
+            TypeQualifier::Range => {
                 let unknown = || format!("unknown port in range '{name}'");
                 let (first, last) = name.split_once('-').ok_or_else(unknown)?;
                 let (first, one) = self.named_port(first).ok_or_else(unknown)??;
                 let (last, other) = self.named_port(last).ok_or_else(unknown)??;
                 let only = one.filter(|_| one == other);
                 let ports = (first.min(last), first.max(last));
-                self.place.ports(with_ports(protocol, only, name)?, sides, ports)
+                self.headers.ports(with_ports(protocol, only, name)?, direction, ports)
             }
-            Kind::Protocol | Kind::Chain => {
+            TypeQualifier::Protocol | TypeQualifier::Chain => {
                 let (number, whose) = match protocol {
                     Some(Protocol::Link) => (Protocol::ethertype(name), "ether"),
                     Some(Protocol::Type(_)) => (iso_protocol(name), "osi"),
@@ -520,18 +526,20 @@ impl<'a> Parser<'a> {
                     _ => ((self.names.protocol)(name), "ip"),
                 };
                 let number = number.ok_or_else(|| format!("unknown {whose} proto '{name}'"))?;
-                if kind == Kind::Chain {
+                if kind == TypeQualifier::Chain {
                     self.chain(protocol, number)
                 } else {
                     self.protocol(protocol, number)
                 }
             }
-            Kind::Net => {
+            TypeQualifier::Net => {
                 let network = (self.names.network)(name);
                 let network = network.ok_or_else(|| format!("unknown network '{name}'"))?;
-                self.place.ipv4(protocol, sides, at_the_front(network))
+                self.headers.ipv4(protocol, direction, at_the_front(network))
             }
-            Kind::Host | Kind::Unsaid => self.named_host(protocol, sides, name),
+            TypeQualifier::Host | TypeQualifier::Unsaid => {
+                self.named_host(protocol, direction, name)
+            }
         }
     }
 
@@ -539,14 +547,14 @@ impl<'a> Parser<'a> {
     fn named_host(
         &self,
         protocol: Option<Protocol>,
-        sides: Sides,
+        direction: Direction,
         name: &str,
     ) -> Result<Tree, String> {
         match protocol {
             Some(Protocol::Link) => {
                 let address = (self.names.station)(name);
                 let address = address.ok_or_else(|| format!("unknown ether host '{name}'"))?;
-                return self.place.link_address(sides, address);
+                return self.headers.link_address(direction, address);
             }
             Some(Protocol::Type(DECNET)) => {
                 let reason = "decnet name support not included";
@@ -564,10 +572,14 @@ impl<'a> Parser<'a> {
                 IpAddr::V4(_) if protocol == Some(Protocol::Ip6) => {}
                 IpAddr::V6(_) if protocol == Some(Protocol::Ip) => {}
                 IpAddr::V4(address) => {
-                    any.push(self.place.ipv4(protocol, sides, (address.to_bits(), u32::MAX))?);
+                    any.push(self.headers.ipv4(
+                        protocol,
+                        direction,
+                        (address.to_bits(), u32::MAX),
+                    )?);
                 }
                 IpAddr::V6(address) => {
-                    any.push(self.place.ipv6(protocol, sides, (address, u128::MAX))?);
+                    any.push(self.headers.ipv6(protocol, direction, (address, u128::MAX))?);
                 }
             }
         }
@@ -578,7 +590,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The bytes of an IPv4 network, and a mask, which may follow.
-    fn network(&mut self, parts: &[u32], kind: Kind) -> Result<(u32, u32), String> {
+    fn network(&mut self, parts: &[u32], kind: TypeQualifier) -> Result<(u32, u32), String> {
         let whole = |parts: &[u32]| {
             if parts.iter().any(|part| *part > 255) {
                 let parts: Vec<String> = parts.iter().map(u32::to_string).collect();
@@ -602,7 +614,7 @@ impl<'a> Parser<'a> {
         } else {
             return Ok((address, mask));
         }
-        if kind != Kind::Net {
+        if kind != TypeQualifier::Net {
             return Err("Mask syntax for networks only".into());
         }
         if address & !mask != 0 {
@@ -613,12 +625,12 @@ impl<'a> Parser<'a> {
 
     fn protocol(&self, protocol: Option<Protocol>, number: u32) -> Result<Tree, String> {
         match protocol {
-            Some(Protocol::Link) => self.place.has(number),
-            None => self.place.carried(number, true, true),
-            Some(Protocol::Ip) => self.place.carried(number, true, false),
-            Some(Protocol::Ip6) => self.place.carried(number, false, true),
-            Some(iso) if Some(iso) == Protocol::named("iso") => self.place.iso(number),
-            Some(other) => self.place.of_kind(other, number),
+            Some(Protocol::Link) => self.headers.has(number),
+            None => self.headers.carried(number, true, true),
+            Some(Protocol::Ip) => self.headers.carried(number, true, false),
+            Some(Protocol::Ip6) => self.headers.carried(number, false, true),
+            Some(iso) if Some(iso) == Protocol::named("iso") => self.headers.iso(number),
+            Some(other) => self.headers.of_kind(other, number),
         }
     }
 
@@ -626,11 +638,11 @@ impl<'a> Parser<'a> {
     fn chain(&self, protocol: Option<Protocol>, number: u32) -> Result<Tree, String> {
         match protocol {
             None => Ok(Tree::Any(vec![
-                self.place.chain(false, number)?,
-                self.place.chain(true, number)?,
+                self.headers.chain(false, number)?,
+                self.headers.chain(true, number)?,
             ])),
-            Some(Protocol::Ip) => self.place.chain(false, number),
-            Some(Protocol::Ip6) => self.place.chain(true, number),
+            Some(Protocol::Ip) => self.headers.chain(false, number),
+            Some(Protocol::Ip6) => self.headers.chain(true, number),
             Some(_) => Err("bad protocol applied for 'protochain'".into()),
         }
     }

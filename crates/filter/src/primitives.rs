@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use super::{
     Link,
     chain::Chain,
-    spot::Spot,
+    offset_slots::Offset,
     tree::{Base, Number, Relation, Tree},
 };
 
@@ -176,33 +176,33 @@ fn ppp(kind: u32) -> u32 {
 
 /// Addresses or ports that are meant, of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sides {
+pub(super) enum Direction {
     Source,
     Destination,
     Both,
     Either,
 }
 
-impl Sides {
-    fn of(self, source: Tree, destination: Tree) -> Tree {
+impl Direction {
+    fn select(self, source: Tree, destination: Tree) -> Tree {
         match self {
-            Sides::Source => source,
-            Sides::Destination => destination,
-            Sides::Both => Tree::All(vec![source, destination]),
-            Sides::Either => Tree::Any(vec![source, destination]),
+            Direction::Source => source,
+            Direction::Destination => destination,
+            Direction::Both => Tree::All(vec![source, destination]),
+            Direction::Either => Tree::Any(vec![source, destination]),
         }
     }
 }
 
 /// Place of a primitive's tests: the headers in front of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct HeaderContext {
     /// Start of the link's header.
-    pub(super) link: Spot,
+    pub(super) link: Offset,
     /// Its field with the type of the payload.
-    pub(super) kind: Spot,
+    pub(super) kind: Offset,
     /// Its end.
-    pub(super) payload: Spot,
+    pub(super) payload: Offset,
     /// Labels of MPLS behind it.
     pub(super) labels: u32,
     /// Whether there have been labels, maybe in front of it.
@@ -238,17 +238,17 @@ impl Header {
     }
 }
 
-impl Place {
+impl HeaderContext {
     /// The beginning of packets on a link.
-    pub(super) fn on(link: Link) -> Place {
+    pub(super) fn on(link: Link) -> HeaderContext {
         let (header, kind, payload) = match link {
             Link::Ethernet | Link::Untagged => (Header::Ethernet, 12, 14),
             Link::Raw => (Header::Missing, 0, 0),
         };
-        Place {
-            link: Spot::at(0),
-            kind: Spot::at(kind),
-            payload: Spot::at(payload),
+        HeaderContext {
+            link: Offset::at(0),
+            kind: Offset::at(kind),
+            payload: Offset::at(payload),
             labels: 0,
             labelled: false,
             header,
@@ -259,7 +259,7 @@ impl Place {
     }
 
     /// Place of the network header.
-    pub(super) fn network(self) -> Spot {
+    pub(super) fn network(self) -> Offset {
         self.payload + 4 * self.labels
     }
 
@@ -269,8 +269,8 @@ impl Place {
         if self.labelled {
             return self.behind_labels(kind);
         }
-        let half = |at: Spot, value: u32| Tree::equal(at, 2, u32::MAX, value);
-        let word = |at: Spot, value: u32| Tree::equal(at, 4, u32::MAX, value);
+        let half = |at: Offset, value: u32| Tree::equal(at, 2, u32::MAX, value);
+        let word = |at: Offset, value: u32| Tree::equal(at, 4, u32::MAX, value);
         match self.header {
             Header::Ethernet => {}
             Header::Ppp => return Ok(half(self.kind, ppp(kind))),
@@ -323,7 +323,7 @@ impl Place {
     }
 
     /// Packets of a protocol.
-    pub(super) fn of(self, protocol: Protocol) -> Result<Tree, String> {
+    pub(super) fn has_protocol(self, protocol: Protocol) -> Result<Tree, String> {
         Ok(match protocol {
             Protocol::Link => return Err("link layer applied in wrong context".into()),
             Protocol::Ip => self.has(IPV4)?,
@@ -372,13 +372,13 @@ impl Place {
     }
 
     /// Start of a header of a protocol of the ISO: behind LLC, which PPP does not have.
-    fn iso_header(self) -> Spot {
+    fn iso_header(self) -> Offset {
         if self.header == Header::Ppp { self.payload } else { self.payload + 3 }
     }
 
     /// Packets with a header in the chain behind the one of IPv4, or of IPv6.
     pub(super) fn chain(self, six: bool, protocol: u32) -> Result<Tree, String> {
-        let Spot { from: None, at: network } = self.network() else {
+        let Offset { from: None, at: network } = self.network() else {
             return Err("'protochain' not supported with variable length headers".into());
         };
         let has = self.has(if six { IPV6 } else { IPV4 })?;
@@ -389,12 +389,12 @@ impl Place {
     pub(super) fn ipv4(
         self,
         protocol: Option<Protocol>,
-        sides: Sides,
+        direction: Direction,
         (address, mask): (u32, u32),
     ) -> Result<Tree, String> {
         let at = |kind: u32, source: u32, destination: u32| {
             let word = |at: u32| Tree::equal(self.network() + at, 4, mask, address);
-            let ends = sides.of(word(source), word(destination));
+            let ends = direction.select(word(source), word(destination));
             Ok::<_, String>(Tree::All(vec![self.has(kind)?, ends]))
         };
         let (ip, arp, rarp) = (at(IPV4, 12, 16), || at(ARP, 14, 24), || at(RARP, 14, 24));
@@ -411,7 +411,7 @@ impl Place {
 
     /// An address of `DECnet`, with its bytes exchanged as it is in packets. Its headers are of two
     /// kinds, with or without a byte of padding in front.
-    pub(super) fn decnet(self, sides: Sides, address: u16) -> Result<Tree, String> {
+    pub(super) fn decnet(self, direction: Direction, address: u16) -> Result<Tree, String> {
         let address = u32::from(address.swap_bytes());
         let at = |short: u32, long: u32| {
             let header = self.network() + 2;
@@ -428,14 +428,14 @@ impl Place {
             });
             Ok::<_, String>(Tree::All(vec![self.has(DECNET)?, Tree::Any(headers.into())]))
         };
-        Ok(sides.of(at(3, 15)?, at(1, 7)?))
+        Ok(direction.select(at(3, 15)?, at(1, 7)?))
     }
 
     /// An IPv6 address or network.
     pub(super) fn ipv6(
         self,
         protocol: Option<Protocol>,
-        sides: Sides,
+        direction: Direction,
         (address, mask): (Ipv6Addr, u128),
     ) -> Result<Tree, String> {
         if !matches!(protocol, None | Some(Protocol::Ip6)) {
@@ -451,14 +451,14 @@ impl Place {
             // All of it has to be there, also the bytes without a test.
             Tree::All((0..4).map(word).collect())
         };
-        Ok(Tree::All(vec![self.has(IPV6)?, sides.of(address(8), address(24))]))
+        Ok(Tree::All(vec![self.has(IPV6)?, direction.select(address(8), address(24))]))
     }
 
     /// Ports from one to another, of one protocol or of those that have ports.
     pub(super) fn ports(
         self,
         protocol: Option<Protocol>,
-        sides: Sides,
+        direction: Direction,
         (first, last): (u32, u32),
     ) -> Result<Tree, String> {
         let protocols: &[u32] = match protocol {
@@ -472,7 +472,7 @@ impl Place {
             let is = |number: &u32| Tree::equal(self.network() + at, 1, u32::MAX, *number);
             Tree::Any(protocols.iter().map(is).collect())
         };
-        let ports = |base: fn(Spot) -> Base, at: u32| {
+        let ports = |base: fn(Offset) -> Base, at: u32| {
             let port = |offset: u32| {
                 let port = Number::load_at(base(self.network() + at), offset, 2);
                 if first == last {
@@ -481,7 +481,7 @@ impl Place {
                 let from = port.clone().is(Relation::AtLeast, first);
                 Tree::All(vec![from, port.is(Relation::AtMost, last)])
             };
-            sides.of(port(0), port(2))
+            direction.select(port(0), port(2))
         };
         let six = vec![self.has(IPV6)?, one_of(6), ports(Base::At, IPV6_HEADER)];
         let four = vec![self.has(IPV4)?, one_of(9), self.first(), ports(Base::BehindIpv4, 0)];
@@ -528,13 +528,17 @@ impl Place {
     }
 
     /// An Ethernet address.
-    pub(super) fn link_address(self, sides: Sides, address: [u8; 6]) -> Result<Tree, String> {
-        let is = link_address(self.link, sides, address);
+    pub(super) fn link_address(
+        self,
+        direction: Direction,
+        address: [u8; 6],
+    ) -> Result<Tree, String> {
+        let is = link_address(self.link, direction, address);
         self.on_ethernet(is, "ethernet addresses supported only on ethernet")
     }
 
     pub(super) fn broadcast(self) -> Result<Tree, String> {
-        let to_all = link_address(self.link, Sides::Destination, [255; 6]);
+        let to_all = link_address(self.link, Direction::Destination, [255; 6]);
         self.on_ethernet(to_all, "not a broadcast link")
     }
 
@@ -581,9 +585,9 @@ impl Place {
             | Protocol::Carried { number: ESP | AH, .. } => {
                 return Err("unsupported index operation".into());
             }
-            Protocol::Type(_) => (Base::At(network), vec![self.of(protocol)?]),
+            Protocol::Type(_) => (Base::At(network), vec![self.has_protocol(protocol)?]),
             Protocol::Ip | Protocol::Ip6 | Protocol::Arp | Protocol::Rarp => {
-                (Base::At(network), vec![self.of(protocol)?])
+                (Base::At(network), vec![self.has_protocol(protocol)?])
             }
             Protocol::Carried { number: ICMP6, .. } => {
                 let is = Tree::equal(network + 6, 1, u32::MAX, ICMP6);
@@ -599,11 +603,11 @@ impl Place {
 }
 
 /// An Ethernet address of a header that begins there.
-fn link_address(link: Spot, sides: Sides, address: [u8; 6]) -> Tree {
+fn link_address(link: Offset, direction: Direction, address: [u8; 6]) -> Tree {
     let [a, b, c, d, e, f] = address.map(u32::from);
     let at = |at: u32| {
         let last = Tree::equal(link + at + 2, 4, u32::MAX, c << 24 | d << 16 | e << 8 | f);
         Tree::All(vec![last, Tree::equal(link + at, 2, u32::MAX, a << 8 | b)])
     };
-    sides.of(at(6), at(0))
+    direction.select(at(6), at(0))
 }

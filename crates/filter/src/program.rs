@@ -16,7 +16,7 @@ use crate::{
         self, A_TO_X, BYTE, CALCULATE, FROM_X, HALF, JUMP, RETURN, STORE, STORE_X, WORD, WORDS,
         X_TO_A,
     },
-    spot::Spot,
+    offset_slots::Offset,
     tree::{
         BRIDGED, Base, ETHERNET_HEADER, ETHERNET_TYPE, GENEVE_HEADER, Number, Operator, Relation,
         Tree, Tunnel, UDP_HEADER, VLAN_TAG_LENGTH,
@@ -91,7 +91,7 @@ impl Instruction {
 
 /// Interpreter that is going to run a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Runner {
+pub(crate) enum Target {
     /// With as many instructions as there is memory for, forward jumps, and shifts by less than 32.
     #[default]
     Kernel,
@@ -109,9 +109,9 @@ pub(crate) fn program(
     tree: &Tree,
     places: u8,
     bytes: u32,
-    runner: Runner,
+    target: Target,
 ) -> Option<Vec<Instruction>> {
-    let mut backward = Backward { places: places.into(), runner, ..Backward::default() };
+    let mut backward = Backward { places: places.into(), target, ..Backward::default() };
     let refuse = backward.push(Instruction::give(0));
     let accept = backward.push(Instruction::give(bytes));
     let start = backward.condition(tree, accept, refuse)?;
@@ -126,13 +126,13 @@ pub(crate) fn program(
 }
 
 /// A place in a program, counted from its end.
-type Place = usize;
+type InstructionIndex = usize;
 
 /// Scratch memory that is not in use: from a word on.
 #[derive(Debug, Clone, Copy)]
 struct Free {
     from: u32,
-    runner: Runner,
+    target: Target,
 }
 
 /// A program being written.
@@ -141,19 +141,19 @@ struct Backward {
     /// The last one first.
     instructions: Vec<Instruction>,
     /// The newest place that only goes on at another.
-    stones: HashMap<Place, Place>,
+    stones: HashMap<InstructionIndex, InstructionIndex>,
     /// Words of scratch memory that are in use all the time.
     places: u32,
-    runner: Runner,
+    target: Target,
 }
 
 impl Backward {
     /// The scratch memory that may be used in between.
     fn free(&self) -> Free {
-        Free { from: self.places, runner: self.runner }
+        Free { from: self.places, target: self.target }
     }
 
-    fn push(&mut self, instruction: Instruction) -> Place {
+    fn push(&mut self, instruction: Instruction) -> InstructionIndex {
         self.instructions.push(instruction);
         self.instructions.len() - 1
     }
@@ -161,17 +161,17 @@ impl Backward {
     fn finish(mut self) -> Option<Vec<Instruction>> {
         self.instructions.reverse();
         let fits =
-            self.runner == Runner::Interpreter || self.instructions.len() <= INSTRUCTIONS_MAX;
+            self.target == Target::Interpreter || self.instructions.len() <= INSTRUCTIONS_MAX;
         fits.then_some(self.instructions)
     }
 
     /// Instructions that one written next has to skip to get to `to`.
-    fn distance(&self, to: Place) -> usize {
+    fn distance(&self, to: InstructionIndex) -> usize {
         self.instructions.len() - to - 1
     }
 
     /// Makes the instruction written next go on at `to`.
-    fn reach(&mut self, to: Place) {
+    fn reach(&mut self, to: InstructionIndex) {
         let skipped = self.distance(to);
         if skipped > 0 {
             self.push(Instruction::plain(JUMP, skipped as u32));
@@ -180,8 +180,8 @@ impl Backward {
 
     /// A place that goes on at `to` and that a condition written after at most
     /// one more such place can jump to.
-    fn near(&mut self, to: Place) -> Place {
-        let is_near = |place: &Place| self.distance(*place) < usize::from(u8::MAX) - 1;
+    fn near(&mut self, to: InstructionIndex) -> InstructionIndex {
+        let is_near = |place: &InstructionIndex| self.distance(*place) < usize::from(u8::MAX) - 1;
         if let Some(near) =
             [Some(to), self.stones.get(&to).copied()].into_iter().flatten().find(is_near)
         {
@@ -193,13 +193,18 @@ impl Backward {
     }
 
     /// A new place that goes on at `to`.
-    fn stone(&mut self, to: Place) -> Place {
+    fn stone(&mut self, to: InstructionIndex) -> InstructionIndex {
         let skipped = self.distance(to);
         self.push(Instruction::plain(JUMP, skipped as u32))
     }
 
     /// Writes a condition; returns where it begins.
-    fn condition(&mut self, tree: &Tree, holds: Place, fails: Place) -> Option<Place> {
+    fn condition(
+        &mut self,
+        tree: &Tree,
+        holds: InstructionIndex,
+        fails: InstructionIndex,
+    ) -> Option<InstructionIndex> {
         match tree {
             Tree::Constant(value) => Some(if *value { holds } else { fails }),
             Tree::Not(of) => self.condition(of, fails, holds),
@@ -235,14 +240,19 @@ impl Backward {
                     Instruction::plain(STORE, place),
                 ]))
             }
-            Tree::Chain(_) if self.runner == Runner::Kernel => None,
+            Tree::Chain(_) if self.target == Target::Kernel => None,
             Tree::Chain(chain) => self.chain(*chain, holds, fails),
         }
     }
 
     /// Writes the loop that goes through a chain of headers. The type of the next one stays in A,
     /// and its offset behind the network header in X.
-    fn chain(&mut self, chain: Chain, holds: Place, fails: Place) -> Option<Place> {
+    fn chain(
+        &mut self,
+        chain: Chain,
+        holds: InstructionIndex,
+        fails: InstructionIndex,
+    ) -> Option<InstructionIndex> {
         let next = self.places;
         let at = chain.network;
         let calculate =
@@ -294,7 +304,7 @@ impl Backward {
     }
 
     /// Writes instructions that follow each other; returns where they begin.
-    fn push_all(&mut self, instructions: Vec<Instruction>) -> Place {
+    fn push_all(&mut self, instructions: Vec<Instruction>) -> InstructionIndex {
         for instruction in instructions.into_iter().rev() {
             self.push(instruction);
         }
@@ -306,9 +316,9 @@ impl Backward {
         code: u16,
         left: &Number,
         right: &Number,
-        holds: Place,
-        fails: Place,
-    ) -> Option<Place> {
+        holds: InstructionIndex,
+        fails: InstructionIndex,
+    ) -> Option<InstructionIndex> {
         let mut before = Vec::new();
         let (code, k) = match right {
             Number::Constant(value) => {
@@ -348,7 +358,7 @@ fn number(number: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> 
                 }
                 // No packet is left by this, and the kernel refuses it.
                 Some(0) if matches!(operator, Operator::Divide | Operator::Remainder) => {
-                    (free.runner == Runner::Interpreter).then_some(())?;
+                    (free.target == Target::Interpreter).then_some(())?;
                     both(left, right, free, to)?;
                     to.push(Instruction::plain(code | FROM_X, 0));
                 }
@@ -357,7 +367,7 @@ fn number(number: &Number, free: Free, to: &mut Vec<Instruction>) -> Option<()> 
                     to.push(Instruction::plain(code, value));
                 }
                 // The kernel shifts by the lower bits of a number that is too large.
-                _ if shifts && free.runner == Runner::Kernel => return None,
+                _ if shifts && free.target == Target::Kernel => return None,
                 _ => {
                     both(left, right, free, to)?;
                     to.push(Instruction::plain(code | FROM_X, 0));
@@ -392,20 +402,20 @@ fn load(
     // Places beyond any packet, which the kernel would count from elsewhere.
     let place = |at: u32| at.min(i32::MAX as u32);
     match (base, index) {
-        (Base::At(Spot { from: None, at }), Number::Constant(index)) => {
+        (Base::At(Offset { from: None, at }), Number::Constant(index)) => {
             let at = place(at.saturating_add(*index));
             to.push(Instruction::plain(LOAD_ABSOLUTE | width, at));
         }
-        (Base::At(Spot { from: None, at }), _) => {
+        (Base::At(Offset { from: None, at }), _) => {
             number(index, free, to)?;
             to.push(Instruction::plain(A_TO_X, 0));
             to.push(Instruction::plain(LOAD_INDEXED | width, at));
         }
-        (Base::At(Spot { from: Some(found), at }), Number::Constant(index)) => {
+        (Base::At(Offset { from: Some(found), at }), Number::Constant(index)) => {
             to.push(Instruction::plain(LOAD_MEMORY_X, found.into()));
             to.push(Instruction::plain(LOAD_INDEXED | width, at.wrapping_add(*index)));
         }
-        (Base::At(Spot { from: Some(found), at }), _) => {
+        (Base::At(Offset { from: Some(found), at }), _) => {
             number(index, free, to)?;
             to.push(Instruction::plain(LOAD_MEMORY_X, found.into()));
             to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
@@ -413,26 +423,26 @@ fn load(
             to.push(Instruction::plain(LOAD_INDEXED | width, at));
         }
         // A number that stands for something negative leads into the header.
-        (Base::BehindIpv4(spot), Number::Constant(index)) if *index <= u32::from(u16::MAX) => {
-            behind_ipv4(spot, to);
-            to.push(Instruction::plain(LOAD_INDEXED | width, place(spot.at + *index)));
+        (Base::BehindIpv4(offset), Number::Constant(index)) if *index <= u32::from(u16::MAX) => {
+            behind_ipv4(offset, to);
+            to.push(Instruction::plain(LOAD_INDEXED | width, place(offset.at + *index)));
         }
-        (Base::BehindIpv4(spot), _) => {
+        (Base::BehindIpv4(offset), _) => {
             number(index, free, to)?;
             save(free, to)?;
-            behind_ipv4(spot, to);
+            behind_ipv4(offset, to);
             to.push(Instruction::plain(X_TO_A, 0));
             to.push(Instruction::plain(LOAD_MEMORY_X, free.from));
             to.push(Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0));
             to.push(Instruction::plain(A_TO_X, 0));
-            to.push(Instruction::plain(LOAD_INDEXED | width, spot.at));
+            to.push(Instruction::plain(LOAD_INDEXED | width, offset.at));
         }
     }
     Some(())
 }
 
 /// Leaves in X the number to add to a place in front of an IPv4 header for the one behind it.
-fn behind_ipv4(header: Spot, to: &mut Vec<Instruction>) {
+fn behind_ipv4(header: Offset, to: &mut Vec<Instruction>) {
     let Some(found) = header.from else {
         to.push(Instruction::plain(LOAD_HEADER_LENGTH_X, header.at));
         return;
@@ -450,23 +460,23 @@ fn enter(tunnel: Tunnel, to: &mut Vec<Instruction>) {
     let [kind_at, link, payload] = [0, 1, 2].map(|place| u32::from(tunnel.first) + place);
     let calculate = |operator: Operator, k: u32| Instruction::plain(CALCULATE | code(operator), k);
     let add_x = Instruction::plain(CALCULATE | code(Operator::Add) | FROM_X, 0);
-    let spot = match tunnel.udp {
-        Base::At(spot) => {
-            to.push(match spot.from {
+    let offset = match tunnel.udp {
+        Base::At(offset) => {
+            to.push(match offset.from {
                 Some(found) => Instruction::plain(LOAD_MEMORY, found.into()),
                 None => Instruction::plain(LOAD_CONSTANT, 0),
             });
-            spot
+            offset
         }
-        Base::BehindIpv4(spot) => {
-            behind_ipv4(spot, to);
+        Base::BehindIpv4(offset) => {
+            behind_ipv4(offset, to);
             to.push(Instruction::plain(X_TO_A, 0));
-            spot
+            offset
         }
     };
     to.extend([
         // Its header is in X.
-        calculate(Operator::Add, spot.at.wrapping_add(UDP_HEADER)),
+        calculate(Operator::Add, offset.at.wrapping_add(UDP_HEADER)),
         Instruction::plain(A_TO_X, 0),
         calculate(Operator::Add, 2),
         Instruction::plain(STORE, kind_at),

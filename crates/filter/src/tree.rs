@@ -2,7 +2,7 @@
 
 use super::{
     chain::Chain,
-    spot::{Known, Spot, Whole},
+    offset_slots::{Metadata, NoMetadata, Offset},
 };
 
 /// A condition. Parts are looked at from left to right, as far as needed.
@@ -73,9 +73,9 @@ pub(super) enum Number {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     /// A place in the packet.
-    At(Spot),
+    At(Offset),
     /// The end of the IPv4 header that begins there.
-    BehindIpv4(Spot),
+    BehindIpv4(Offset),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,13 +104,13 @@ pub(super) enum Operator {
 
 impl Tree {
     /// Returns true if it holds; `None` when the packet is too short to say.
-    pub(super) fn holds(&self, packet: &[u8], known: impl Known) -> Option<bool> {
+    pub(super) fn holds(&self, packet: &[u8], metadata: impl Metadata) -> Option<bool> {
         match self {
             Tree::Constant(value) => Some(*value),
-            Tree::Not(of) => of.holds(packet, known).map(|holds| !holds),
+            Tree::Not(of) => of.holds(packet, metadata).map(|holds| !holds),
             Tree::All(parts) => {
                 for part in parts {
-                    if !part.holds(packet, known)? {
+                    if !part.holds(packet, metadata)? {
                         return Some(false);
                     }
                 }
@@ -118,14 +118,15 @@ impl Tree {
             }
             Tree::Any(parts) => {
                 for part in parts {
-                    if part.holds(packet, known)? {
+                    if part.holds(packet, metadata)? {
                         return Some(true);
                     }
                 }
                 Some(false)
             }
             Tree::Compare { relation, left, right } => {
-                let (left, right) = (left.of(packet, known)?, right.of(packet, known)?);
+                let (left, right) =
+                    (left.evaluate(packet, metadata)?, right.evaluate(packet, metadata)?);
                 Some(match relation {
                     Relation::Equal => left == right,
                     Relation::Unequal => left != right,
@@ -135,9 +136,9 @@ impl Tree {
                     Relation::AtMost => left <= right,
                 })
             }
-            Tree::Enter(tunnel) => tunnel.enter(packet, known).map(|()| true),
+            Tree::Enter(tunnel) => tunnel.enter(packet, metadata).map(|()| true),
             Tree::PassTag(place) => {
-                known.found(*place, known.place(*place).wrapping_add(VLAN_TAG_LENGTH));
+                metadata.found(*place, metadata.place(*place).wrapping_add(VLAN_TAG_LENGTH));
                 Some(true)
             }
             Tree::Chain(chain) => chain.holds(packet),
@@ -146,15 +147,15 @@ impl Tree {
 
     /// A number of some bytes at a place, of which the bits in `mask` count,
     /// is `value`.
-    pub(super) fn equal(at: Spot, size: usize, mask: u32, value: u32) -> Tree {
+    pub(super) fn equal(at: Offset, size: usize, mask: u32, value: u32) -> Tree {
         Number::load(Base::At(at), size).masked(mask).is(Relation::Equal, value)
     }
 }
 
 impl Tunnel {
     /// Finds its inside; `None` when the packet is too short to say.
-    fn enter(self, packet: &[u8], known: impl Known) -> Option<()> {
-        let header = self.udp.place(packet, known)?.checked_add(UDP_HEADER)?;
+    fn enter(self, packet: &[u8], metadata: impl Metadata) -> Option<()> {
+        let header = self.udp.place(packet, metadata)?.checked_add(UDP_HEADER)?;
         let load = |at: u32, size| bytes(packet, at, size);
         let options = (load(header, 1)? & 0x3f) * 4;
         let kind = load(header.checked_add(2)?, 2)?;
@@ -165,7 +166,7 @@ impl Tunnel {
             _ => (header + 2, link),
         };
         for (number, at) in (self.first..).zip([kind_at, link, payload]) {
-            known.found(number, at);
+            metadata.found(number, at);
         }
         Some(())
     }
@@ -203,7 +204,7 @@ impl Number {
         match self {
             Number::Constant(value) => Some(*value),
             Number::Calculate { left, right, .. } => {
-                left.constant().and(right.constant()).and_then(|_| self.of(&[], Whole))
+                left.constant().and(right.constant()).and_then(|_| self.evaluate(&[], NoMetadata))
             }
             Number::Length | Number::Found(_) | Number::Ancillary(_) | Number::Load { .. } => None,
         }
@@ -220,18 +221,19 @@ impl Number {
         }
     }
 
-    pub(super) fn of(&self, packet: &[u8], known: impl Known) -> Option<u32> {
+    pub(super) fn evaluate(&self, packet: &[u8], metadata: impl Metadata) -> Option<u32> {
         match self {
             Number::Constant(value) => Some(*value),
-            Number::Length => Some(known.length(packet)),
-            Number::Found(number) => Some(known.place(*number)),
-            Number::Ancillary(which) => Some(known.ancillary(*which)),
+            Number::Length => Some(metadata.length(packet)),
+            Number::Found(number) => Some(metadata.place(*number)),
+            Number::Ancillary(which) => Some(metadata.ancillary(*which)),
             Number::Load { base, index, size } => {
-                let index = index.of(packet, known)?;
-                bytes(packet, base.place_behind(index, packet, known)?, *size)
+                let index = index.evaluate(packet, metadata)?;
+                bytes(packet, base.place_behind(index, packet, metadata)?, *size)
             }
             Number::Calculate { operator, left, right } => {
-                let (left, right) = (left.of(packet, known)?, right.of(packet, known)?);
+                let (left, right) =
+                    (left.evaluate(packet, metadata)?, right.evaluate(packet, metadata)?);
                 match operator {
                     Operator::Add => Some(left.wrapping_add(right)),
                     Operator::Subtract => Some(left.wrapping_sub(right)),
@@ -251,21 +253,21 @@ impl Number {
 
 impl Base {
     /// Offset of it in a packet.
-    fn place(self, packet: &[u8], known: impl Known) -> Option<u32> {
-        self.place_behind(0, packet, known)
+    fn place(self, packet: &[u8], metadata: impl Metadata) -> Option<u32> {
+        self.place_behind(0, packet, metadata)
     }
 
     /// Offset `index` bytes behind it. Numbers that stand for something negative lead to before it
     /// as far as libpcap's programs have them do so: where they add them to a value they have found
     /// in the packet.
-    fn place_behind<K: Known>(self, index: u32, packet: &[u8], known: K) -> Option<u32> {
+    fn place_behind<K: Metadata>(self, index: u32, packet: &[u8], metadata: K) -> Option<u32> {
         match self {
-            Base::At(spot) if K::FINDS && spot.from.is_some() => {
-                Some(spot.of(known).wrapping_add(index))
+            Base::At(offset) if K::FINDS && offset.from.is_some() => {
+                Some(offset.resolve(metadata).wrapping_add(index))
             }
-            Base::At(spot) => index.checked_add(spot.at),
-            Base::BehindIpv4(spot) => {
-                let start = spot.of(known);
+            Base::At(offset) => index.checked_add(offset.at),
+            Base::BehindIpv4(offset) => {
+                let start = offset.resolve(metadata);
                 let length = (bytes(packet, start, 1)? & 15) * 4;
                 index.wrapping_add(length).checked_add(start)
             }

@@ -46,7 +46,7 @@ pub(crate) fn expand(input: &DeriveInput, read: syn::Result<Declaration>) -> Tok
             const ARGS: &'static [::linerate_graph::Arg] = #args;
             const HANDLERS: &'static [::linerate_graph::Handler] = #handlers;
 
-            fn from_args(make: &mut ::linerate_graph::Make<'_>) -> Self {
+            fn from_args(make: &mut ::linerate_graph::ElementBuilder<'_>) -> Self {
                 let _ = &make;
                 #make
             }

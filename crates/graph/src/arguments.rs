@@ -69,21 +69,21 @@ impl Arguments {
         Arguments { texts, given, left }
     }
 
-    fn of(&self, name: &str) -> &[Given] {
+    fn given(&self, name: &str) -> &[Given] {
         let found = self.given.iter().find(|(known, _)| *known == name);
         found.map_or(&[], |(_, given)| given)
     }
 
     /// The text of a declared argument and its place: the last one given.
     pub(crate) fn last(&self, name: &str) -> Option<(&str, usize)> {
-        let given = self.of(name).last()?;
+        let given = self.given(name).last()?;
         Some((&self.texts[given.at][given.from..], given.at))
     }
 
     /// All texts given for a declared argument, in order, and their places.
     pub(crate) fn all(&self, name: &str) -> Vec<(String, usize)> {
         let text = |given: &Given| (self.texts[given.at][given.from..].to_owned(), given.at);
-        self.of(name).iter().map(text).collect()
+        self.given(name).iter().map(text).collect()
     }
 
     /// An argument as it was written, with its keyword.

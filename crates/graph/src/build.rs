@@ -2,18 +2,18 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use linerate_memory::Survey;
+use linerate_memory::HeaderCache;
 
 use crate::{
-    class::{Class, Preparation, Role},
-    complaint::{Complaint, report},
+    class::{Class, ElementStatements, Role},
+    config_diagnostic::{ConfigDiagnostic, report},
     engine::{
         Clock, Context, Driver, Outputs, WorkerStats,
         account::Account,
         hub::Hub,
         order::Order,
+        pacing::Search,
         pending::Pending,
-        step::Search,
         tasks::Tasks,
         timers::Timers,
         waiting::Lists,
@@ -22,7 +22,7 @@ use crate::{
     error::BuildError,
     lang::Diagnostics,
     library::Library,
-    make::{Make, Replica, SharedValues, World},
+    make::{BuildContext, ElementBuilder, Replica, SharedValues},
     names::Names,
     off_worker::OffWorkers,
     plan::Plan,
@@ -33,7 +33,7 @@ use crate::{
 
 /// State that survives the replacement of a configuration by another.
 #[derive(Debug, Clone)]
-pub(crate) struct Base {
+pub(crate) struct RouterState {
     pub(crate) library: Library,
     pub(crate) ports: linerate_port::Context,
     pub(crate) options: Options,
@@ -44,24 +44,24 @@ pub(crate) struct Base {
 }
 
 /// The elements of a graph, initialized and not yet running.
-pub(crate) struct Built {
+pub(crate) struct BuiltGraph {
     pub(crate) plan: Arc<Plan>,
     pub(crate) placement: Arc<Placement>,
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<BuildContext>,
     /// By worker.
     pub(crate) contexts: Vec<Context>,
     /// Warnings of a configuration that can be run all the same.
     pub(crate) warnings: Diagnostics,
 }
 
-impl Built {
+impl BuiltGraph {
     /// Ends the elements.
     pub(crate) fn close(&mut self) {
         self.contexts.iter_mut().for_each(Context::close);
     }
 
     /// Itself, or the errors that were found.
-    fn unless_wrong(mut self) -> Result<Built, BuildError> {
+    fn unless_wrong(mut self) -> Result<BuiltGraph, BuildError> {
         if self.warnings.has_errors() {
             self.close();
             return Err(BuildError::Configuration(self.warnings));
@@ -70,14 +70,14 @@ impl Built {
     }
 }
 
-impl Base {
+impl RouterState {
     /// Makes and initializes the elements of `plan`, which is to replace
     /// `predecessor` where there is one.
     pub(crate) fn build(
         &self,
         plan: Plan,
         predecessor: Option<Arc<Plan>>,
-    ) -> Result<Built, BuildError> {
+    ) -> Result<BuiltGraph, BuildError> {
         let mut built = self.make(plan, predecessor)?;
         for cx in &mut built.contexts {
             initialize(&built.plan, cx, &mut built.warnings);
@@ -90,15 +90,15 @@ impl Base {
         &self,
         plan: Plan,
         predecessor: Option<Arc<Plan>>,
-    ) -> Result<Built, BuildError> {
+    ) -> Result<BuiltGraph, BuildError> {
         let mut errors = Diagnostics::default();
         let plan = Arc::new(plan);
-        let types = plan.elements.iter().any(|element| element.class.asks_type);
+        let types = plan.elements.iter().any(|element| element.class.needs_packet_type);
         if plan.elements.iter().any(|element| element.class.writes) {
             self.ports.arena.forget_template();
         }
         let workers = self.hub.workers();
-        let mut world = World {
+        let mut world = BuildContext {
             library: self.library.clone(),
             ports: linerate_port::Context { types, ..self.ports.clone() },
             frame_limit: self.options.frame_limit,
@@ -146,27 +146,27 @@ impl Base {
         for (worker, cx) in contexts.iter_mut().enumerate() {
             for at in 0..plan.elements.len() {
                 let Some(replica) = placement.replica(worker, at) else { continue };
-                let mut make = Make::new(&world, &plan, at, replica);
+                let mut make = ElementBuilder::new(&world, &plan, at, replica);
                 let element = (plan.elements[at].class.make)(&mut make);
                 if let Some(off_worker) = element.off_worker().filter(|_| replica.index == 0) {
                     world.off_workers.set(at, off_worker);
                 }
-                cx.stations[at].install(element);
+                cx.runtimes[at].install(element);
                 // Complaints of elements that inform others were reported then.
                 if replica.index == 0 && !informs(plan.elements[at].class) {
-                    let found = make.into_complaints();
+                    let found = make.into_diagnostics();
                     report(&plan, &world.names, at, "configuring", found, &mut errors);
                 }
             }
         }
-        Built { plan, placement, world, contexts, warnings: errors }.unless_wrong()
+        BuiltGraph { plan, placement, world, contexts, warnings: errors }.unless_wrong()
     }
 
     fn context(
         &self,
         plan: &Arc<Plan>,
         placement: &Arc<Placement>,
-        world: &Arc<World>,
+        world: &Arc<BuildContext>,
         driver: &Driver,
         worker: usize,
     ) -> Context {
@@ -175,7 +175,7 @@ impl Base {
         let elements = plan.elements.iter();
         let stats = elements.map(|element| (element.class.role, element.class.drops.len()));
         let stats = Arc::new(WorkerStats::new(stats));
-        let Wiring { stations, nodes, inputs, places } =
+        let Wiring { runtimes, nodes, inputs, places } =
             wire(plan, placement, worker, world.arena().buffer_size(), &stats, &mut out);
         Context {
             pool: world.arena().cache(self.options.cache),
@@ -184,13 +184,13 @@ impl Base {
             driver: driver.clone(),
             plan: Arc::clone(plan),
             order: Order::new(
-                stations.iter().any(|at| at.meets_again)
+                runtimes.iter().any(|at| at.meets_again)
                     || places.iter().any(|at| at.joint)
                     || nodes.iter().any(|at| !at.companions.is_empty()),
                 world.arena(),
             ),
             pending: Pending::new(frame_limit == 1, places),
-            stations,
+            runtimes,
             nodes,
             inputs,
             tasks: Tasks::new(plan.elements.len()),
@@ -199,7 +199,7 @@ impl Base {
             timers: Timers::default(),
             account: Account::new(stats, self.options.cycles),
             node: 0,
-            late: Vec::new(),
+            deferred_writes: Vec::new(),
             right: Right::ALL,
             delivered: false,
             looks_again: false,
@@ -209,7 +209,11 @@ impl Base {
             pulled: 0,
             taken: 0,
             round: 0,
-            survey: if self.options.surveys { Survey::new(frame_limit) } else { Survey::off() },
+            header_cache: if self.options.surveys {
+                HeaderCache::new(frame_limit)
+            } else {
+                HeaderCache::off()
+            },
             exits: Exits::new(frame_limit),
             limit: frame_limit,
             worker,
@@ -230,7 +234,7 @@ impl Base {
 /// Initializes elements until one cannot be.
 fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
     let mut order: Vec<usize> = (0..plan.elements.len()).collect();
-    order.sort_by_key(|at| plan.elements[*at].class.starts_last);
+    order.sort_by_key(|at| plan.elements[*at].class.late_init);
     for at in order {
         if errors.has_errors() {
             return;
@@ -239,7 +243,7 @@ fn initialize(plan: &Plan, cx: &mut Context, errors: &mut Diagnostics) {
         *cx.world().failure.lock().expect("no panic while held") = None;
         if let Some(Err(error)) = cx.call(at, |element, cx| element.initialize(cx)) {
             let cause = cx.world().failure.lock().expect("no panic while held").take();
-            let found = vec![Complaint { cause, ..Complaint::error(error) }];
+            let found = vec![ConfigDiagnostic { cause, ..ConfigDiagnostic::error(error) }];
             report(plan, &cx.world().names, at, "initializing", found, errors);
         }
     }
@@ -251,20 +255,20 @@ fn informs(class: &Class) -> bool {
 }
 
 /// Lets information elements speak before any element is made.
-fn prepare(plan: &Plan, world: &mut World, errors: &mut Diagnostics) -> Preparation {
-    let mut preparation = Preparation::default();
-    let mut ask = |world: &World, preparation: &mut Preparation, informing: bool| {
+fn prepare(plan: &Plan, world: &mut BuildContext, errors: &mut Diagnostics) -> ElementStatements {
+    let mut preparation = ElementStatements::default();
+    let mut ask = |world: &BuildContext, preparation: &mut ElementStatements, informing: bool| {
         for (at, element) in plan.elements.iter().enumerate() {
             let prepare = element.class.prepare;
             let Some(say) = prepare.filter(|_| informs(element.class) == informing) else {
                 continue;
             };
-            let mut make = Make::new(world, plan, at, Replica::ONLY);
+            let mut make = ElementBuilder::new(world, plan, at, Replica::ONLY);
             say(&mut make, preparation);
             // Others only look at their arguments, which are checked when they
             // are made.
             if informing {
-                report(plan, &world.names, at, "configuring", make.into_complaints(), errors);
+                report(plan, &world.names, at, "configuring", make.into_diagnostics(), errors);
             }
         }
     };

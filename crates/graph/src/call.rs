@@ -61,7 +61,7 @@ impl Context {
     pub fn check_writable(&self, handler: &HandlerRef) -> Result<(), HandlerError> {
         match self.handler(handler) {
             Some(found) if found.access.writes() => Ok(()),
-            None if handler.element.is_some_and(|at| self.stations[at].element.is_none()) => Ok(()),
+            None if handler.element.is_some_and(|at| self.runtimes[at].element.is_none()) => Ok(()),
             _ => {
                 let error = HandlerError::missing(&handler.handler);
                 let name = self.handler_name(handler);

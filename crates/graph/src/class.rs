@@ -8,20 +8,22 @@ use std::{fmt, panic::Location};
 use linerate_port::{Devices, PortUri};
 
 use crate::{
-    element::Element, make::Make, names::Names, plan::Plan, right::Right, schedule::Schedule,
+    element::Element, make::ElementBuilder, names::Names, plan::Plan, right::Right,
+    schedule::Schedule,
 };
 
 /// A kind of element. Written as a constant:
 /// `Class { name: "Counter", ports: "1/1", .., ..Counter::CLASS }`, on what follows from the
 /// struct that is the element: [`Step::CLASS`](crate::Step::CLASS),
-/// [`Class::of`](Class::of), or nothing, [`Class::here`].
+/// [`Class::for_element`](Class::for_element), or nothing, [`Class::here`].
 ///
 /// - `name`, `ports` and `processing` say how it is used in configurations, `drops` why it
 ///   drops packets.
 /// - `family`, `summary`, `description`, `cost` and `example` are its page in the reference.
 /// - The others are facts about it for the engine, false or none for most. An element that uses
 ///   [`Meta`](linerate_memory::Meta) says so by `annotates`; a source whose packets come
-///   from outside is `live`; an element that decides by the packets before `deals`.
+///   from outside is `external_input`; an element that decides by the packets before
+///   `order_dependent`.
 #[derive(Clone, Copy)]
 pub struct Class {
     /// Its name in configurations.
@@ -63,13 +65,13 @@ pub struct Class {
     /// Whether it depends on how packets were addressed on their link
     /// ([`Meta::packet_type`](linerate_memory::Meta)). Where no element of a graph asks, those that
     /// receive packets do not find out.
-    pub asks_type: bool,
+    pub needs_packet_type: bool,
     /// Whether each worker gets one of its own even where nothing leads to it:
     /// a source with a queue per worker.
     pub replicates: bool,
     /// Whether packets come out of it when they come in from outside. In a graph with such an
     /// element the interleaving of tasks a packet at a time is unknown, since arrivals are.
-    pub live: bool,
+    pub external_input: bool,
     /// Whether it sends copies of a packet by several outputs, and how they are told apart.
     pub copies: Copies,
     /// Most packets that leave by one output for one that comes and has at most so many bytes;
@@ -84,13 +86,13 @@ pub struct Class {
     pub observes: fn(&Plan, usize) -> Vec<usize>,
     /// Whether where a packet goes depends on how many came before it: it deals them
     /// out.
-    pub deals: bool,
+    pub order_dependent: bool,
     /// Whether it writes about packets to the console. All that do get their packets
     /// in one order.
     pub prints: bool,
     /// The elements whose state decides its treatment of a packet, or that look at its own, by
     /// their places in the plan. They get their packets in one order with it.
-    pub watches: fn(&Plan, usize) -> Vec<usize>,
+    pub observes_state_of: fn(&Plan, usize) -> Vec<usize>,
     /// Whether it calls handlers of any other elements at certain packets. Such a packet
     /// sets out alone ([`Element::until_call`]).
     pub calls: fn(&Plan, usize) -> bool,
@@ -100,7 +102,7 @@ pub struct Class {
     pub shows_order: fn(&Plan, usize) -> bool,
     /// Whether it is initialized behind all that are not. Tasks that run from the start
     /// have their first turns in that order.
-    pub starts_last: bool,
+    pub late_init: bool,
     /// Whether it may write bytes of packets, its own or those it gets. Where nothing in a graph does,
     /// sources whose packets are all alike write theirs once.
     pub writes: bool,
@@ -109,14 +111,14 @@ pub struct Class {
     /// element is made.
     pub opens: fn(&Plan, usize, &Devices) -> Vec<PortUri>,
     /// Collects its statements about other elements (names, workers, tickets) before any is made.
-    pub prepare: Option<fn(&mut Make<'_>, &mut Preparation)>,
+    pub prepare: Option<fn(&mut ElementBuilder<'_>, &mut ElementStatements)>,
     /// The source file it is declared in, as the compiler was told of it
     /// ([`Class::path`]).
     pub file: &'static str,
-    /// Makes one. Wrong arguments are reported through [`Make`], which also
+    /// Makes one. Wrong arguments are reported through [`ElementBuilder`], which also
     /// gives stand-in values, so that all errors of a configuration are found
     /// at once.
-    pub make: fn(&mut Make<'_>) -> Box<dyn Element>,
+    pub make: fn(&mut ElementBuilder<'_>) -> Box<dyn Element>,
 }
 
 /// Copies of one packet that an element sends by several outputs.
@@ -155,19 +157,19 @@ impl Class {
             family: "",
             drops: &[],
             annotates: false,
-            asks_type: false,
+            needs_packet_type: false,
             replicates: false,
-            live: false,
+            external_input: false,
             copies: Copies::None,
             multiplies: |_, _, _| 1,
             stops: false,
             observes: |_, _| Vec::new(),
-            deals: false,
+            order_dependent: false,
             prints: false,
-            watches: |_, _| Vec::new(),
+            observes_state_of: |_, _| Vec::new(),
             calls: |_, _| false,
             shows_order: |_, _| false,
-            starts_last: false,
+            late_init: false,
             writes: true,
             opens: |_, _, _| Vec::new(),
             prepare: None,
@@ -211,7 +213,7 @@ impl fmt::Debug for Class {
 
 /// Statements of information elements about others.
 #[derive(Debug, Default)]
-pub struct Preparation {
+pub struct ElementStatements {
     /// Names of addresses and ports.
     pub names: Names,
     /// Worker of an element, by its place in the plan.
@@ -309,7 +311,7 @@ impl Arg {
         Arg { name, need, late: false, holds: Holds::Nothing, kind, default, help }
     }
 
-    /// All positional arguments from here on ([`Make::rest`]).
+    /// All positional arguments from here on ([`ElementBuilder::rest`]).
     pub const fn rest(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
         Arg { name, need: Need::Rest, late: false, holds: Holds::Nothing, kind, default: "", help }
     }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    build::{Base, Built},
+    build::{BuiltGraph, RouterState},
     engine::{
         Context, Driver, Usage, WorkerStats,
         change::{Barrier, needs_barrier},
@@ -20,7 +20,7 @@ use crate::{
     error::{BuildError, HandlerError},
     handler::{ANSWER, HOTCONFIG, merge},
     lang::Diagnostics,
-    make::World,
+    make::BuildContext,
     off_worker::{Helper, OffWorkerHandler},
     plan::Plan,
     right::Right,
@@ -35,8 +35,8 @@ const ROUND: Duration = Duration::from_millis(100);
 /// may wait for one.
 #[derive(Clone)]
 pub struct Control {
-    base: Arc<Base>,
-    live: Arc<Mutex<Live>>,
+    base: Arc<RouterState>,
+    live: Arc<Mutex<RunningGraph>>,
     /// Held while a configuration replaces another.
     replacing: Arc<Mutex<()>>,
     /// Replacements that workers have asked for and that are not done.
@@ -47,16 +47,16 @@ pub struct Control {
 
 /// The graph that runs now.
 #[derive(Clone)]
-struct Live {
+struct RunningGraph {
     plan: Arc<Plan>,
     placement: Arc<Placement>,
-    world: Arc<World>,
+    world: Arc<BuildContext>,
     stats: Vec<Arc<WorkerStats>>,
 }
 
-impl Live {
-    fn of(built: &Built) -> Live {
-        Live {
+impl RunningGraph {
+    fn from_built(built: &BuiltGraph) -> RunningGraph {
+        RunningGraph {
             plan: Arc::clone(&built.plan),
             placement: Arc::clone(&built.placement),
             world: Arc::clone(&built.world),
@@ -66,8 +66,8 @@ impl Live {
 }
 
 impl Control {
-    pub(crate) fn new(base: Arc<Base>, built: &mut Built) -> Control {
-        let live = Arc::new(Mutex::new(Live::of(built)));
+    pub(crate) fn new(base: Arc<RouterState>, built: &mut BuiltGraph) -> Control {
+        let live = Arc::new(Mutex::new(RunningGraph::from_built(built)));
         let control = Control {
             base,
             live,
@@ -80,17 +80,17 @@ impl Control {
     }
 
     /// Gives each worker the control, to ask for another graph.
-    fn introduce(&self, built: &mut Built) {
+    fn introduce(&self, built: &mut BuiltGraph) {
         for cx in &mut built.contexts {
             cx.control = Some(self.clone());
         }
     }
 
-    fn live(&self) -> Live {
+    fn live(&self) -> RunningGraph {
         self.live.lock().expect("no panic while held").clone()
     }
 
-    fn set_live(&self, live: Live) {
+    fn set_live(&self, live: RunningGraph) {
         *self.live.lock().expect("no panic while held") = live;
     }
 
@@ -111,7 +111,7 @@ impl Control {
     }
 
     /// Asks all workers for a sign of life, which each gives between two rounds. Waits for none.
-    pub fn roll_call(&self) -> RollCall {
+    pub fn probe_liveness(&self) -> LivenessProbe {
         let workers = self.base.hub.workers();
         let missing = Arc::new(AtomicUsize::new(workers));
         for worker in 0..workers {
@@ -121,13 +121,13 @@ impl Control {
             };
             self.base.hub.post(worker, Box::new(answer));
         }
-        RollCall { missing }
+        LivenessProbe { missing }
     }
 
     /// The graph that runs and the figures of each worker, elements in the
     /// graph's order. Asks no worker.
     pub fn usage(&self) -> (Arc<Plan>, Vec<Usage>) {
-        let Live { plan, stats, .. } = self.live();
+        let RunningGraph { plan, stats, .. } = self.live();
         (plan, stats.iter().map(|stats| stats.read()).collect())
     }
 
@@ -140,7 +140,7 @@ impl Control {
     /// When there is no such element, its handler cannot be read, a worker does
     /// not answer, or the graph is replaced meanwhile.
     pub fn read(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
-        let Live { plan, placement, world, .. } = self.live();
+        let RunningGraph { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
         if let Some(found) = OffWorkerHandler::new(&plan, &world, &handler) {
             return self.unless_replaced(&plan, found.read(parameter, Right::ALL));
@@ -168,7 +168,7 @@ impl Control {
     /// When there is no such element, it refuses, a worker does not answer, or
     /// the graph is replaced meanwhile.
     pub fn write(&self, handler: &str, value: &str) -> Result<String, HandlerError> {
-        let Live { plan, placement, world, .. } = self.live();
+        let RunningGraph { plan, placement, world, .. } = self.live();
         let handler = HandlerRef::find(&plan, handler)?;
         if let Some(found) = OffWorkerHandler::new(&plan, &world, &handler) {
             return self.unless_replaced(&plan, found.write(value, Right::ALL));
@@ -249,7 +249,7 @@ impl Control {
         Some(self.reconfigure_by(text, |plan| {
             let mut built = self.base.build(plan, Some(self.plan()))?;
             self.introduce(&mut built);
-            let live = Live::of(&built);
+            let live = RunningGraph::from_built(&built);
             let control = self.clone();
             for new in built.contexts {
                 let (control, live) = (control.clone(), live.clone());
@@ -292,7 +292,7 @@ impl Control {
         }
         let warnings = std::mem::take(&mut built.warnings);
         self.introduce(&mut built);
-        let live = Live::of(&built);
+        let live = RunningGraph::from_built(&built);
         let together =
             needs_barrier((&before.plan, &before.placement), (&live.plan, &live.placement));
         let barrier = together.then(|| Barrier::new(self.base.hub.workers()));
@@ -362,11 +362,11 @@ fn changed(change: &Question<bool>, is_ended: impl Fn() -> bool, limit: Duration
 
 /// Signs of life that workers were asked for.
 #[derive(Debug)]
-pub struct RollCall {
+pub struct LivenessProbe {
     missing: Arc<AtomicUsize>,
 }
 
-impl RollCall {
+impl LivenessProbe {
     /// Returns true if all workers have given theirs.
     pub fn is_complete(&self) -> bool {
         self.missing.load(Ordering::Relaxed) == 0

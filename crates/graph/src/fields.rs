@@ -7,7 +7,7 @@ use crate::{
     element::Element,
     engine::Context,
     error::HandlerError,
-    make::{Make, Scope},
+    make::{ElementBuilder, Scope},
     value::{Value, parse_bool, parse_integer},
 };
 
@@ -51,7 +51,7 @@ use crate::{
 /// - `name = "NAME"`: its keyword, in the place of the field's name in upper case.
 /// - `help = "TEXT"`: the line about it, in the place of the documentation comment.
 /// - `late`: see [`Arg::late`].
-/// - `with = FUNCTION`: called with the [`Make`] and the name instead of reading a value.
+/// - `with = FUNCTION`: called with the [`ElementBuilder`] and the name instead of reading a value.
 ///
 /// `#[handler(..)]` makes a handler of a field: a `value`, read and written, of a type that
 /// is a [`Setting`]; one that is `read`; or a `count`, summed over replicas, which is `kept`
@@ -60,12 +60,12 @@ use crate::{
 /// `#[group]` says that the field's type holds more arguments and handlers.
 ///
 /// `#[init(VALUE)]` gives the initial value of any other field, if not its `Default`; `make` is the
-/// [`Make`].
+/// [`ElementBuilder`].
 ///
 /// # The struct
 ///
 /// `#[arguments(check = FUNCTION)]` names a function that is called with the struct and the
-/// [`Make`] when all arguments have been read, to look at them together;
+/// [`ElementBuilder`] when all arguments have been read, to look at them together;
 /// `#[arguments(handlers = [..])]` lists more handlers, which the element reads and writes
 /// itself.
 #[diagnostic::on_unimplemented(
@@ -81,7 +81,7 @@ pub trait Arguments: Sized {
     const HANDLERS: &'static [Handler];
 
     /// Reads all arguments.
-    fn from_args(make: &mut Make<'_>) -> Self;
+    fn from_args(make: &mut ElementBuilder<'_>) -> Self;
 
     /// Reads a handler that is a field.
     ///
@@ -113,7 +113,7 @@ impl Class {
     /// The element's [`Element::read`] and [`Element::write`] leave handlers that are fields
     /// to [`Arguments::read_field`] and [`Arguments::write_field`].
     #[track_caller]
-    pub const fn of<E: Element + Arguments>() -> Class {
+    pub const fn for_element<E: Element + Arguments>() -> Class {
         Class {
             args: E::ARGS,
             handlers: E::HANDLERS,
@@ -123,7 +123,7 @@ impl Class {
     }
 }
 
-impl Make<'_> {
+impl ElementBuilder<'_> {
     /// Returns the value of an argument, or of the default text written in a declaration.
     ///
     /// # Panics

@@ -13,7 +13,7 @@ use std::{
 use crate::{
     Context,
     class::{Access, Class, Handler, Merge, Role},
-    engine::{Pace, TICKETS_LIMIT},
+    engine::{TICKETS_LIMIT, TimeSpeed},
     error::HandlerError,
     off_worker::OffWorkerHandler,
     plan::{PlanElement, Processing},
@@ -95,11 +95,11 @@ pub(crate) const HOTCONFIG: &str = "hotconfig";
 const TIMEWARP: &str = "timewarp";
 
 /// A pace of time as it was written.
-fn pace(value: &str) -> Result<Pace, HandlerError> {
+fn pace(value: &str) -> Result<TimeSpeed, HandlerError> {
     match value.trim() {
-        "nowait" => Ok(Pace::NoWait),
+        "nowait" => Ok(TimeSpeed::NoWait),
         factor => match factor.parse::<f64>() {
-            Ok(factor) if factor > 0.0 && factor.is_finite() => Ok(Pace::Times(factor)),
+            Ok(factor) if factor > 0.0 && factor.is_finite() => Ok(TimeSpeed::Times(factor)),
             Ok(_) => Err(HandlerError::refused("timefactor must be > 0")),
             Err(_) => Err(HandlerError::refused("expected double")),
         },
@@ -342,8 +342,8 @@ impl Context {
             "packages" => Ok(String::new()),
             "driver" => Ok("userlevel".into()),
             TIMEWARP => Ok(match self.clock.pace() {
-                Some(Pace::Times(speed)) => speed.to_string(),
-                Some(Pace::NoWait) => "nowait".into(),
+                Some(TimeSpeed::Times(speed)) => speed.to_string(),
+                Some(TimeSpeed::NoWait) => "nowait".into(),
                 None => "simulation".into(),
             }),
             "requirements" => {
@@ -434,7 +434,7 @@ impl Context {
             Some(answer) => answer,
             None => {
                 let (name, value) = (name.to_owned(), value.to_owned());
-                self.late.push(LateWrite { element, name, value, right: self.right() });
+                self.deferred_writes.push(LateWrite { element, name, value, right: self.right() });
                 Ok(String::new())
             }
         }
@@ -476,7 +476,7 @@ impl Context {
     /// packets they pulled.
     #[cold]
     pub(crate) fn write_late(&mut self) {
-        for LateWrite { element, name, value, right } in std::mem::take(&mut self.late) {
+        for LateWrite { element, name, value, right } in std::mem::take(&mut self.deferred_writes) {
             let write = |cx: &mut Context| cx.write_here(element, &name, &value);
             if let Err(error) = self.for_another(|cx| cx.with_right(right, write)) {
                 let text = format!("{}.{name}: {error}\n", self.plan.elements[element].name);
@@ -520,7 +520,7 @@ impl Context {
         if let Some(handler) = self.common_of(element).find(|handler| handler.name == name) {
             return Some((handler, false));
         }
-        let handler = self.stations.get(element)?.element.as_ref()?.handler(name)?;
+        let handler = self.runtimes.get(element)?.element.as_ref()?.handler(name)?;
         Some((handler, true))
     }
 
@@ -547,7 +547,7 @@ impl Context {
         let fixed = common.filter(|common| !replaced(common)).chain(class.handlers);
         let mut all: Vec<(String, &Handler)> =
             fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
-        if let Some(found) = &self.stations[element].element {
+        if let Some(found) = &self.runtimes[element].element {
             let more = found.handler_names().into_iter();
             all.extend(more.filter_map(|name| found.handler(&name).map(|about| (name, about))));
         }

@@ -24,7 +24,7 @@
 //!
 //! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
 //! read and write handlers, `off_worker` without a worker, `right` has the rights of handler calls; `control` is the handle others
-//! have on it, `replacement` puts another graph in its place, `console` is where text
+//! have on it, `hotconfig` puts another graph in its place, `console` is where text
 //! goes.
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ mod arguments;
 mod build;
 mod call;
 mod class;
-mod complaint;
+mod config_diagnostic;
 mod console;
 mod control;
 mod element;
@@ -43,12 +43,12 @@ mod engine;
 mod error;
 mod fields;
 pub mod handler;
+mod hotconfig;
 mod library;
 mod make;
 mod names;
 mod off_worker;
 mod plan;
-mod replacement;
 mod right;
 mod router;
 mod schedule;
@@ -57,17 +57,19 @@ mod value;
 
 pub use arguments::keyword as argument_keyword;
 pub use class::{
-    Access, Arg, Class, Copies, Handler, Holds, Inert, Merge, Need, Preparation, Role, Signals,
+    Access, Arg, Class, Copies, ElementStatements, Handler, Holds, Inert, Merge, Need, Role,
+    Signals,
 };
 pub use console::{Console, Listener};
-pub use control::{Control, RollCall};
+pub use control::{Control, LivenessProbe};
 pub use element::{Element, Next};
 pub use engine::{
-    Clock, Context, Driver, ElementUsage, Outputs, Pace, Rank, TICKETS_DEFAULT, TICKETS_LIMIT,
+    Clock, Context, Driver, ElementUsage, Outputs, Rank, TICKETS_DEFAULT, TICKETS_LIMIT, TimeSpeed,
     Usage, WorkerStats,
 };
 pub use error::{BuildError, HandlerError, HandlerResult};
 pub use fields::{Arguments, Setting, derive};
+pub use hotconfig::{ConfigReader, Replacement};
 pub use library::{DuplicateClass, Library};
 pub use linerate_graph_derive::Arguments;
 /// Configuration language.
@@ -75,18 +77,17 @@ pub use linerate_language as lang;
 /// Packets and frames, so that a crate of elements needs no other.
 pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
-pub use make::{Make, Replica, Scope, SharedValues, World, unquoted};
+pub use make::{BuildContext, ElementBuilder, Replica, Scope, SharedValues, unquoted};
 pub use names::{
-    Addresses, Names, device_ipv4, known_port, known_protocol, system_host, system_network,
-    system_port, system_station,
+    Addresses, Names, device_ipv4, ethers_lookup, known_port, known_protocol, system_host,
+    system_network, system_port,
 };
 pub use off_worker::{Answer, OffWorker};
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
-pub use replacement::{ConfigReader, Replacement};
 pub use right::Right;
 pub use router::{Options, Router};
 pub use schedule::Schedule;
-pub use step::{Exit, Exits, PerPacket, Reads, Step, Touch, Way, Writes};
+pub use step::{AccessMode, Exit, Exits, PerPacket, Reads, Step, Verdict, Writes};
 pub use value::{
     Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
     Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,

@@ -17,7 +17,7 @@ use linerate_port::Context as PortContext;
 use crate::{
     arguments::{Arguments, keyword},
     class::{Class, Need},
-    complaint::Complaint,
+    config_diagnostic::ConfigDiagnostic,
     console::Console,
     lang::{
         Cause, Severity,
@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// Input of a class that makes an element.
-pub struct Make<'a> {
+pub struct ElementBuilder<'a> {
     /// State that all elements share.
-    pub world: &'a World,
+    pub world: &'a BuildContext,
     plan: &'a Plan,
     element: usize,
     replica: Replica,
@@ -42,14 +42,14 @@ pub struct Make<'a> {
     /// The configuration of the element it takes over from, if it does.
     replaces: Option<String>,
     /// Errors of declared arguments, by the place of the declaration.
-    wrong: Vec<(usize, Complaint)>,
+    wrong: Vec<(usize, ConfigDiagnostic)>,
     /// Diagnostics of the class itself.
-    complaints: Vec<Complaint>,
+    diagnostics: Vec<ConfigDiagnostic>,
 }
 
 /// Environment that the elements of a graph are made in.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct BuildContext {
     /// The classes there are.
     pub library: Library,
     /// Ports are opened with it.
@@ -85,11 +85,11 @@ pub struct World {
     pub(crate) off_workers: OffWorkers,
     /// The graph this one is to replace.
     pub predecessor: Option<Arc<Plan>>,
-    /// The error an element could not be initialized for ([`World::failed`]).
+    /// The error an element could not be initialized for ([`BuildContext::failed`]).
     pub(crate) failure: Arc<Mutex<Option<Cause>>>,
 }
 
-impl World {
+impl BuildContext {
     /// The arena all packets are in.
     pub fn arena(&self) -> &Arena {
         &self.ports.arena
@@ -157,32 +157,32 @@ impl Replica {
     pub const ONLY: Replica = Replica { worker: 0, index: 0, count: 1, pushed: true, pulled: true };
 }
 
-impl<'a> Make<'a> {
+impl<'a> ElementBuilder<'a> {
     pub(crate) fn new(
-        world: &'a World,
+        world: &'a BuildContext,
         plan: &'a Plan,
         element: usize,
         replica: Replica,
-    ) -> Make<'a> {
+    ) -> ElementBuilder<'a> {
         let at = &plan.elements[element];
         let old = world.predecessor.as_deref();
         let old = old.and_then(|old| Some(&old.elements[old.find(&at.name)?]));
         let same = old.filter(|old| old.class.name == at.class.name);
         let replaces = same.map(|old| old.config.clone());
-        Make::with_config(world, plan, element, replica, &at.config, replaces)
+        ElementBuilder::with_config(world, plan, element, replica, &at.config, replaces)
     }
 
     pub(crate) fn with_config(
-        world: &'a World,
+        world: &'a BuildContext,
         plan: &'a Plan,
         element: usize,
         replica: Replica,
         config: &str,
         replaces: Option<String>,
-    ) -> Make<'a> {
+    ) -> ElementBuilder<'a> {
         let arguments = Arguments::assign(plan.elements[element].class.args, split(config));
-        let (wrong, complaints) = (Vec::new(), Vec::new());
-        Make { world, plan, element, replica, arguments, replaces, wrong, complaints }
+        let (wrong, diagnostics) = (Vec::new(), Vec::new());
+        ElementBuilder { world, plan, element, replica, arguments, replaces, wrong, diagnostics }
     }
 
     /// The value of a declared argument; `None` when it was not given or is
@@ -219,8 +219,8 @@ impl<'a> Make<'a> {
         for error in error.lines() {
             let message = format!("{name}: {error}");
             let argument = Some(argument.clone());
-            let complaint = Complaint { argument, ..Complaint::error(message) };
-            self.wrong.push((place.unwrap_or(usize::MAX), complaint));
+            let diagnostic = ConfigDiagnostic { argument, ..ConfigDiagnostic::error(message) };
+            self.wrong.push((place.unwrap_or(usize::MAX), diagnostic));
         }
     }
 
@@ -317,16 +317,16 @@ impl<'a> Make<'a> {
     /// The arguments of the element whose state this one will take over
     /// ([`Element::take_state`](crate::Element::take_state)), which holds the resources that can be
     /// had only once. Errors of them do not matter any more.
-    pub fn predecessor(&self) -> Option<Make<'a>> {
+    pub fn predecessor(&self) -> Option<ElementBuilder<'a>> {
         let config = self.replaces.as_deref()?;
-        let Make { world, plan, element, replica, .. } = *self;
-        Some(Make::with_config(world, plan, element, replica, config, None))
+        let ElementBuilder { world, plan, element, replica, .. } = *self;
+        Some(ElementBuilder::with_config(world, plan, element, replica, config, None))
     }
 
     /// Something is wrong with the configuration. Not said where an argument is
     /// wrong by itself: it may be a consequence.
     pub fn error(&mut self, message: impl Into<String>) {
-        self.complaints.push(Complaint::error(message));
+        self.diagnostics.push(ConfigDiagnostic::error(message));
     }
 
     /// Reports an error of an argument, and perhaps marks a word of it. `help` is the correction
@@ -339,31 +339,37 @@ impl<'a> Make<'a> {
         help: Option<String>,
     ) {
         let (argument, word) = (Some(argument.to_owned()), word.map(str::to_owned));
-        self.complaints.push(Complaint { argument, word, help, ..Complaint::error(message) });
+        self.diagnostics.push(ConfigDiagnostic {
+            argument,
+            word,
+            help,
+            ..ConfigDiagnostic::error(message)
+        });
     }
 
     /// Reports an error that Click reports besides, and that only follows from another: it needs no
     /// correction of its own.
     pub fn error_follows(&mut self, message: impl Into<String>) {
-        self.complaints.push(Complaint { follows: true, ..Complaint::error(message) });
+        self.diagnostics
+            .push(ConfigDiagnostic { follows: true, ..ConfigDiagnostic::error(message) });
     }
 
     /// Something about the configuration is likely not meant; it is run all the
     /// same.
     pub fn warn(&mut self, message: impl Into<String>) {
         let severity = Severity::Warning;
-        self.complaints.push(Complaint { severity, ..Complaint::error(message) });
+        self.diagnostics.push(ConfigDiagnostic { severity, ..ConfigDiagnostic::error(message) });
     }
 
     /// Something to be told that is nothing to worry about.
     pub fn tell(&mut self, message: impl Into<String>) {
         let severity = Severity::Note;
-        self.complaints.push(Complaint { severity, ..Complaint::error(message) });
+        self.diagnostics.push(ConfigDiagnostic { severity, ..ConfigDiagnostic::error(message) });
     }
 
     /// Returns all diagnostics: errors of arguments in the order of their declarations, arguments
     /// that are none, or else the diagnostics of the class.
-    pub(crate) fn into_complaints(self) -> Vec<Complaint> {
+    pub(crate) fn into_diagnostics(self) -> Vec<ConfigDiagnostic> {
         let class = self.class();
         let mut wrong = self.wrong;
         for (place, arg) in class.args.iter().enumerate() {
@@ -376,16 +382,16 @@ impl<'a> Make<'a> {
                 let message = format!("{}: required argument missing", arg.name);
                 let help = format!("{}: {}", arg.name, arg.help);
                 let help = Some(help).filter(|_| !arg.help.is_empty());
-                wrong.push((place, Complaint { help, ..Complaint::error(message) }));
+                wrong.push((place, ConfigDiagnostic { help, ..ConfigDiagnostic::error(message) }));
             }
         }
         wrong.sort_by_key(|(place, _)| *place);
         wrong.dedup();
-        let mut all: Vec<_> = wrong.into_iter().map(|(_, complaint)| complaint).collect();
+        let mut all: Vec<_> = wrong.into_iter().map(|(_, diagnostic)| diagnostic).collect();
         if class.args.iter().all(|arg| arg.need != Need::Rest) {
             unexpected(class, &self.arguments, &mut all);
         }
-        if all.is_empty() { self.complaints } else { all }
+        if all.is_empty() { self.diagnostics } else { all }
     }
 
     fn class(&self) -> &'static Class {
@@ -439,7 +445,7 @@ impl<'a> Make<'a> {
 
 /// Arguments no declaration is for: unknown keywords, and positional ones
 /// beyond the last.
-fn unexpected(class: &Class, arguments: &Arguments, complaints: &mut Vec<Complaint>) {
+fn unexpected(class: &Class, arguments: &Arguments, diagnostics: &mut Vec<ConfigDiagnostic>) {
     let mut too_many = None;
     for (text, _) in arguments.left() {
         let Some(word) = keyword(text) else {
@@ -450,21 +456,21 @@ fn unexpected(class: &Class, arguments: &Arguments, complaints: &mut Vec<Complai
         let help = closest_keyword(word, known).map(|name| format!("did you mean `{name}`?"));
         let message = format!("{word}: unknown argument");
         let argument = Some(text.to_owned());
-        complaints.push(Complaint { argument, help, ..Complaint::error(message) });
+        diagnostics.push(ConfigDiagnostic { argument, help, ..ConfigDiagnostic::error(message) });
     }
     if too_many.is_some() {
         let help = match class.args.iter().map(|arg| arg.name).collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => format!("`{}` takes no arguments", class.name),
             names => format!("`{}` takes {names}", class.name),
         };
-        let complaint = Complaint::error("too many arguments");
-        complaints.push(Complaint { argument: too_many, help: Some(help), ..complaint });
+        let diagnostic = ConfigDiagnostic::error("too many arguments");
+        diagnostics.push(ConfigDiagnostic { argument: too_many, help: Some(help), ..diagnostic });
     }
 }
 
-impl fmt::Debug for Make<'_> {
+impl fmt::Debug for ElementBuilder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Make").field("element", &self.name()).finish_non_exhaustive()
+        f.debug_struct("ElementBuilder").field("element", &self.name()).finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,7 @@ pub use devices::device_ipv4;
 pub(crate) use devices::{device_gateway, device_mac};
 pub(crate) use services::{TCP, UDP};
 pub use services::{known_port, known_protocol, system_port};
-pub use system::{system_host, system_network, system_station};
+pub use system::{ethers_lookup, system_host, system_network};
 
 /// Addresses that one name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

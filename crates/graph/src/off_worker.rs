@@ -22,7 +22,7 @@ use crate::{
     Context,
     error::HandlerError,
     handler::{check_read, check_write, find},
-    make::{Scope, World},
+    make::{BuildContext, Scope},
     plan::Plan,
     right::Right,
     value::HandlerRef,
@@ -81,7 +81,7 @@ impl fmt::Debug for OffWorkers {
 pub(crate) struct OffWorkerHandler {
     off_worker: Arc<dyn OffWorker>,
     plan: Arc<Plan>,
-    world: Arc<World>,
+    world: Arc<BuildContext>,
     element: usize,
     handler: String,
 }
@@ -90,7 +90,7 @@ impl OffWorkerHandler {
     /// `None` where it needs the element, and so its workers.
     pub(crate) fn new(
         plan: &Arc<Plan>,
-        world: &Arc<World>,
+        world: &Arc<BuildContext>,
         handler: &HandlerRef,
     ) -> Option<OffWorkerHandler> {
         let element = handler.element?;

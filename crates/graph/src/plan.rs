@@ -157,7 +157,7 @@ impl Plan {
 
     /// Returns true if packets come from outside, at times not known before.
     pub fn is_live(&self) -> bool {
-        self.elements.iter().any(|element| element.class.live)
+        self.elements.iter().any(|element| element.class.external_input)
     }
 
     /// The elements that packets wait in, pushed there, until the inputs of an element pull them.

@@ -7,18 +7,18 @@ use linerate_memory::FRAME_DEFAULT;
 use linerate_worker::Idle;
 
 use crate::{
-    build::Base,
+    build::RouterState,
     class::Handler,
     console::Console,
     control::Control,
     engine::{Clock, Context, Driver, clock::SIMULATED_START, hub::Hub},
     error::{BuildError, HandlerError},
     handler::merge,
+    hotconfig::ConfigReader,
     lang::Diagnostics,
     library::Library,
     off_worker::OffWorkerHandler,
     plan::Plan,
-    replacement::ConfigReader,
     right::Right,
     value::HandlerRef,
 };
@@ -45,8 +45,9 @@ pub struct Options {
     pub cores: Vec<u32>,
     /// Whether cycles are measured per element. Frames and packets are counted in any case.
     pub cycles: bool,
-    /// Whether the cache of packet headers of a frame ([`Survey`](linerate_memory::Survey)) passes
-    /// from element to element. Without, each element finds the headers itself.
+    /// Whether the cache of packet headers of a frame
+    /// ([`HeaderCache`](linerate_memory::HeaderCache)) passes from element to element. Without,
+    /// each element finds the headers itself.
     pub surveys: bool,
     /// Destination of elements' text for people.
     pub console: Console,
@@ -96,8 +97,8 @@ fn base(
     library: &Library,
     ports: linerate_port::Context,
     options: &Options,
-) -> Result<Base, BuildError> {
-    Ok(Base {
+) -> Result<RouterState, BuildError> {
+    Ok(RouterState {
         library: library.clone(),
         ports,
         options: options.clone(),

@@ -6,7 +6,8 @@
 //! so a loop over packets calls nothing, and several steps can be one behind the other in a loop.
 
 use linerate_memory::{
-    Arena, FRAME_LIMIT, Frame, HeadStep, Leaves, Packet, PacketMut, PoolCache, Slot, Survey,
+    Arena, FRAME_LIMIT, Frame, HeaderCache, HeaderKernel, Packet, PacketMut, PoolCache,
+    PreservedFields, Slot,
 };
 
 use crate::{
@@ -15,12 +16,12 @@ use crate::{
     engine::{Context, Outputs},
     error::HandlerError,
     fields::Arguments,
-    make::Make,
+    make::ElementBuilder,
 };
 
 /// Verdict on a packet: on, by output 0, or another exit. `?` behind a required property of a
 /// packet sends those without it to that exit.
-pub type Way = Result<(), Exit>;
+pub type Verdict = Result<(), Exit>;
 
 /// Exit of a packet that does not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub enum Exit {
     /// By an output.
     Output(usize),
     /// By output 1; nowhere, for that reason, where the configuration does not use it.
-    Refuse(usize),
+    ErrorOutput(usize),
     /// Nowhere, for the reason that has this place among its class's
     /// [`drops`](Class::drops).
     Drop(usize),
@@ -40,8 +41,8 @@ impl Exit {
     fn way(self, out: &Outputs) -> Result<usize, usize> {
         match self {
             Exit::Output(output) => Ok(output),
-            Exit::Refuse(_) if out.count() > 1 => Ok(1),
-            Exit::Refuse(reason) | Exit::Drop(reason) => Err(reason),
+            Exit::ErrorOutput(_) if out.count() > 1 => Ok(1),
+            Exit::ErrorOutput(reason) | Exit::Drop(reason) => Err(reason),
         }
     }
 }
@@ -49,7 +50,7 @@ impl Exit {
 /// Something done to each packet by itself.
 ///
 /// ```
-/// use linerate_graph::{Arguments, Class, PacketMut, Step, Way};
+/// use linerate_graph::{Arguments, Class, PacketMut, Step, Verdict};
 ///
 /// const CLASS: Class = Class {
 ///     name: "Paint",
@@ -68,7 +69,7 @@ impl Exit {
 ///
 /// impl Step for Paint {
 ///     #[inline]
-///     fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+///     fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
 ///         packet.meta_mut().paint = self.color;
 ///         Ok(())
 ///     }
@@ -78,7 +79,7 @@ impl Exit {
 ///
 /// A step that writes packets ([`Writes`], which is meant when nothing is said) gets copies
 /// of its own of those that others hold. A `Step<Reads>` leaves them as they are.
-pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
+pub trait Step<A: AccessMode = Writes>: Arguments + Send + 'static {
     /// The place among its class's [`drops`](Class::drops) of packets that no copy could be
     /// had of.
     const NO_BUFFER: usize = 0;
@@ -96,13 +97,13 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
     };
 
     /// A packet. `#[inline]` at the implementation makes it part of the loop.
-    fn step(&mut self, packet: &mut A::Packet<'_>) -> Way;
+    fn step(&mut self, packet: &mut A::Packet<'_>) -> Verdict;
 
     /// Header fields that the step leaves as they were, which elements behind it then know without
-    /// a look at the packets ([`Survey`]).
+    /// a look at the packets ([`HeaderCache`]).
     #[inline(always)]
-    fn leaves(&self) -> Leaves {
-        Leaves::NOTHING
+    fn preserves(&self) -> PreservedFields {
+        PreservedFields::NOTHING
     }
 
     /// Prepares for the packets of a frame: values they have in common, such as the time. Returns
@@ -126,16 +127,16 @@ pub trait Step<A: Touch = Writes>: Arguments + Send + 'static {
         if !self.begin(cx, frame) {
             return;
         }
-        let leaves = self.leaves();
+        let preserved = self.preserves();
         let step = |packet: &mut A::Packet<'_>| self.step(packet);
-        if cx.sift_leaving::<A>(frame, Self::NO_BUFFER, leaves, step) {
+        if cx.retain_preserving::<A>(frame, Self::NO_BUFFER, preserved, step) {
             self.end(cx);
         }
     }
 }
 
 /// Access of a step to packets.
-pub trait Touch: sealed::Sealed + Send + 'static {
+pub trait AccessMode: sealed::Sealed + Send + 'static {
     /// The packet as the step sees it.
     type Packet<'a>;
 
@@ -144,12 +145,12 @@ pub trait Touch: sealed::Sealed + Send + 'static {
 
     /// Goes over a frame.
     #[doc(hidden)]
-    fn sift(
+    fn retain(
         arena: &Arena,
         frame: &mut Frame,
-        survey: &mut Survey,
-        leaves: Leaves,
-        step: impl FnMut(&mut Self::Packet<'_>) -> Way,
+        header_cache: &mut HeaderCache,
+        preserved: PreservedFields,
+        step: impl FnMut(&mut Self::Packet<'_>) -> Verdict,
         out: impl FnMut(usize, Slot, Exit),
     );
 }
@@ -168,39 +169,39 @@ mod sealed {
     impl Sealed for super::Writes {}
 }
 
-impl Touch for Reads {
+impl AccessMode for Reads {
     type Packet<'a> = Packet<'a>;
 
     const OWNS: bool = false;
 
     #[inline(always)]
-    fn sift(
+    fn retain(
         arena: &Arena,
         frame: &mut Frame,
-        survey: &mut Survey,
-        leaves: Leaves,
-        step: impl FnMut(&mut Packet<'_>) -> Way,
+        header_cache: &mut HeaderCache,
+        preserved: PreservedFields,
+        step: impl FnMut(&mut Packet<'_>) -> Verdict,
         out: impl FnMut(usize, Slot, Exit),
     ) {
-        arena.sift_read_surveyed(frame, survey, leaves, step, out);
+        arena.retain_read_cached(frame, header_cache, preserved, step, out);
     }
 }
 
-impl Touch for Writes {
+impl AccessMode for Writes {
     type Packet<'a> = PacketMut<'a>;
 
     const OWNS: bool = true;
 
     #[inline(always)]
-    fn sift(
+    fn retain(
         arena: &Arena,
         frame: &mut Frame,
-        survey: &mut Survey,
-        leaves: Leaves,
-        step: impl FnMut(&mut PacketMut<'_>) -> Way,
+        header_cache: &mut HeaderCache,
+        preserved: PreservedFields,
+        step: impl FnMut(&mut PacketMut<'_>) -> Verdict,
         out: impl FnMut(usize, Slot, Exit),
     ) {
-        arena.sift_surveyed(frame, survey, leaves, step, out);
+        arena.retain_cached(frame, header_cache, preserved, step, out);
     }
 }
 
@@ -209,31 +210,31 @@ impl Context {
     /// that are no [`Step`], as [`Step::pass`] is for those that are. Packets that no copy can be
     /// had of are dropped for the reason `no_buffer`. Returns true if any packet has not gone on.
     #[inline(always)]
-    pub fn sift<A: Touch>(
+    pub fn retain<A: AccessMode>(
         &mut self,
         frame: &mut Frame,
         no_buffer: usize,
-        step: impl FnMut(&mut A::Packet<'_>) -> Way,
+        step: impl FnMut(&mut A::Packet<'_>) -> Verdict,
     ) -> bool {
-        self.sift_leaving::<A>(frame, no_buffer, Leaves::NOTHING, step)
+        self.retain_preserving::<A>(frame, no_buffer, PreservedFields::NOTHING, step)
     }
 
-    /// As [`Context::sift`], with a step that leaves some header fields as they were.
+    /// As [`Context::retain`], with a step that leaves some header fields as they were.
     #[inline(always)]
-    pub fn sift_leaving<A: Touch>(
+    pub fn retain_preserving<A: AccessMode>(
         &mut self,
         frame: &mut Frame,
         no_buffer: usize,
-        leaves: Leaves,
-        step: impl FnMut(&mut A::Packet<'_>) -> Way,
+        preserved: PreservedFields,
+        step: impl FnMut(&mut A::Packet<'_>) -> Verdict,
     ) -> bool {
         if A::OWNS {
             self.unshare(frame, no_buffer);
         }
-        let Context { pool, exits, survey, .. } = self;
+        let Context { pool, exits, header_cache, .. } = self;
         let before = frame.len();
         let out = |_, slot, exit| exits.push(slot, exit);
-        A::sift(pool.arena(), frame, survey, leaves, step, out);
+        A::retain(pool.arena(), frame, header_cache, preserved, step, out);
         if frame.len() == before {
             return false;
         }
@@ -241,18 +242,19 @@ impl Context {
         true
     }
 
-    /// As [`Context::sift`], with a step that is taken with eight packets at once.
+    /// As [`Context::retain`], with a step that is taken with eight packets at once.
     #[inline(always)]
-    pub fn sift_heads<const N: usize>(
+    pub fn process_headers<const N: usize>(
         &mut self,
         frame: &mut Frame,
         no_buffer: usize,
-        step: &mut impl HeadStep<N, Exit = Exit>,
+        step: &mut impl HeaderKernel<N, Exit = Exit>,
     ) -> bool {
         self.unshare(frame, no_buffer);
-        let Context { pool, exits, survey, .. } = self;
+        let Context { pool, exits, header_cache, .. } = self;
         let before = frame.len();
-        pool.arena().sift_heads(frame, survey, step, |_, slot, exit| exits.push(slot, exit));
+        pool.arena()
+            .process_headers(frame, header_cache, step, |_, slot, exit| exits.push(slot, exit));
         if frame.len() == before {
             return false;
         }
@@ -369,19 +371,19 @@ pub struct PerPacket<S, A> {
     touch: std::marker::PhantomData<fn(A)>,
 }
 
-impl<A: Touch, S: Step<A>> PerPacket<S, A> {
+impl<A: AccessMode, S: Step<A>> PerPacket<S, A> {
     /// The element that takes this step.
     pub fn new(step: S) -> PerPacket<S, A> {
         PerPacket { step, touch: std::marker::PhantomData }
     }
 
     /// One with the arguments given.
-    fn make(make: &mut Make<'_>) -> Box<dyn Element> {
+    fn make(make: &mut ElementBuilder<'_>) -> Box<dyn Element> {
         Box::new(PerPacket::<S, A>::new(S::from_args(make)))
     }
 }
 
-impl<A: Touch, S: Step<A>> Element for PerPacket<S, A> {
+impl<A: AccessMode, S: Step<A>> Element for PerPacket<S, A> {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.step.pass(cx, frame);
     }
@@ -419,7 +421,7 @@ mod tests {
     fn exit() -> impl Strategy<Value = Exit> {
         prop_oneof![
             (0..3usize).prop_map(Exit::Output),
-            (0..2usize).prop_map(Exit::Refuse),
+            (0..2usize).prop_map(Exit::ErrorOutput),
             (0..2usize).prop_map(Exit::Drop),
         ]
     }
@@ -445,8 +447,8 @@ mod tests {
                 match *exit {
                     Exit::Output(output) if output < outputs => sent[output].push(at),
                     Exit::Output(_) => {}
-                    Exit::Refuse(_) if outputs > 1 => sent[1].push(at),
-                    Exit::Refuse(reason) | Exit::Drop(reason) => lost[reason] += 1,
+                    Exit::ErrorOutput(_) if outputs > 1 => sent[1].push(at),
+                    Exit::ErrorOutput(reason) | Exit::Drop(reason) => lost[reason] += 1,
                 }
             }
             let counted = RefCell::new([0, 0]);

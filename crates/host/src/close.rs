@@ -137,7 +137,7 @@ impl Closers {
     }
 
     /// The closer of a user.
-    pub fn of(&self, user: u32) -> Closer {
+    pub fn for_user(&self, user: u32) -> Closer {
         let mut of_users = self.of_users.lock().unwrap_or_else(PoisonError::into_inner);
         of_users.retain(|other, closer| *other == user || !closer.is_idle());
         of_users.entry(user).or_insert_with(|| Closer::new(self.threads_max)).clone()
@@ -200,16 +200,16 @@ pub(crate) mod tests {
         let mut far = Vec::new();
         for _ in 0..LINGERING {
             let (near, peer) = lingering();
-            closers.of(1).close(near);
+            closers.for_user(1).close(near);
             far.push(peer);
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "a close has been waited for");
-        assert_closes(&closers.of(2));
-        assert!(closers.of(1).0.queue().threads <= 4);
-        assert!(!closers.of(1).is_idle(), "nothing lingers");
+        assert_closes(&closers.for_user(2));
+        assert!(closers.for_user(1).0.queue().threads <= 4);
+        assert!(!closers.for_user(1).is_idle(), "nothing lingers");
         // Its peers read no more, and are reset: nothing is waited for any longer.
         drop(far);
-        assert_closes(&closers.of(1));
+        assert_closes(&closers.for_user(1));
     }
 
     #[test]
@@ -230,7 +230,7 @@ pub(crate) mod tests {
     fn users_with_nothing_to_close_take_no_memory() {
         let closers = Closers::new(1);
         for user in 0..100 {
-            let closer = closers.of(user);
+            let closer = closers.for_user(user);
             assert!(closer.is_idle());
         }
         assert_eq!(closers.of_users.lock().unwrap().len(), 1);

@@ -5,9 +5,10 @@
 //! connection; [`runtime_directory`] holds the control
 //! sockets and tokens of an account; [`machine`] says what the machine offers to packet processing,
 //! and puts threads on its cores; [`processor`] says whether it can run this program; [`socket`],
-//! [`allocator`], [`bpf`], [`eventfd`] and [`mod@slice`] are system calls that no library wraps, [`mod@close`] closes
-//! descriptors that may block, [`descriptors`] raises their limit, [`files`] writes none over what is being read, and [`time`] knows the time zone. Nothing here is for
-//! the packet path, and nothing knows what a packet is.
+//! [`allocator`], [`bpf`], [`eventfd`] and [`sched_slice`] are system calls that no library wraps,
+//! [`mod@close`] closes descriptors that may block, [`descriptors`] raises their limit, [`files`]
+//! writes none over what is being read, and [`time`] knows the time zone. Nothing here is for the
+//! packet path, and nothing knows what a packet is.
 
 #![deny(unsafe_code)]
 
@@ -29,7 +30,7 @@ pub mod peer_stream;
 pub mod processor;
 pub mod runtime_directory;
 #[allow(unsafe_code, reason = "sched_getattr(2) and sched_setattr(2)")]
-pub mod slice;
+pub mod sched_slice;
 #[allow(unsafe_code, reason = "setsockopt(2) and getsockopt(2)")]
 pub mod socket;
 pub mod socket_file;

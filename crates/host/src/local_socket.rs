@@ -34,7 +34,7 @@ const LISTEN: u8 = 10;
 /// Type of a socket, by the data read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SocketKind {
     /// Bytes.
     Stream,
     /// Messages, in order.
@@ -56,7 +56,7 @@ pub struct Listener {
     /// Its path, or `@` and its abstract name.
     pub address: String,
     /// Type of the socket.
-    pub kind: Kind,
+    pub kind: SocketKind,
     /// Listening processes, as far as this user may know.
     pub owners: Vec<Owner>,
     /// The other ends of connections to it: as many as there are, each with its owner, as far as
@@ -69,8 +69,8 @@ pub struct Listener {
 
 /// A socket as the kernel tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Told {
-    kind: Kind,
+struct DiagRecord {
+    kind: SocketKind,
     state: u8,
     number: u32,
     name: String,
@@ -111,7 +111,7 @@ pub fn listeners() -> io::Result<Vec<Listener>> {
     Ok(all)
 }
 
-fn ask() -> io::Result<Vec<Told>> {
+fn ask() -> io::Result<Vec<DiagRecord>> {
     let mut request = vec![libc::AF_UNIX as u8, 0, 0, 0];
     let states = 1u32 << ESTABLISHED | 1 << LISTEN;
     let every = 0;
@@ -123,14 +123,14 @@ fn ask() -> io::Result<Vec<Told>> {
 }
 
 /// Reads a `struct unix_diag_msg` and its attributes; `None` for sockets of datagrams.
-fn read(body: &[u8]) -> Option<Told> {
+fn read(body: &[u8]) -> Option<DiagRecord> {
     let (head, rest) = body.split_at_checked(MESSAGE)?;
     let kind = match i32::from(head[1]) {
-        libc::SOCK_STREAM => Kind::Stream,
-        libc::SOCK_SEQPACKET => Kind::Seqpacket,
+        libc::SOCK_STREAM => SocketKind::Stream,
+        libc::SOCK_SEQPACKET => SocketKind::Seqpacket,
         _ => return None,
     };
-    let mut told = Told {
+    let mut told = DiagRecord {
         kind,
         state: head[2],
         number: number(&head[4..8])? as u32,
@@ -232,7 +232,7 @@ mod tests {
         let found = || listeners().unwrap().into_iter().find(|one| one.address[1..] == name);
         let one = found().unwrap();
         let us = owner_of(&std::process::id());
-        assert_eq!((one.address.as_str(), one.kind), (&*format!("@{name}"), Kind::Stream));
+        assert_eq!((one.address.as_str(), one.kind), (&*format!("@{name}"), SocketKind::Stream));
         assert_eq!((&one.owners, &one.connected), (&vec![us.clone()], &vec![Some(us)]));
         assert!(one.hints.iter().any(|hint| hint.contains("local_socket")), "{:?}", one.hints);
         drop((client, server));
@@ -265,7 +265,7 @@ mod tests {
         body.extend([12, 0, 0, 0]);
         body.extend(b"/run/m.s");
         let read_one = read(&body).unwrap();
-        assert_eq!((read_one.kind, read_one.name.as_str()), (Kind::Seqpacket, "/run/m.s"));
+        assert_eq!((read_one.kind, read_one.name.as_str()), (SocketKind::Seqpacket, "/run/m.s"));
         (0..body.len()).for_each(|end| drop(read(&body[..end])));
         assert_eq!(name(b"\0a\0b"), "@a\0b");
         assert_eq!(name(b"/run/x\0"), "/run/x");

@@ -39,7 +39,7 @@ pub struct CannotBind {
 }
 
 impl CannotBind {
-    fn of<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> CannotBind {
+    fn for_call<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> CannotBind {
         move |error| CannotBind { call, source: error.into() }
     }
 }
@@ -59,17 +59,17 @@ impl SocketFile {
     ///
     /// When a system call fails, which the error names.
     pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), CannotBind> {
-        let address = SocketAddrUnix::new(path).map_err(CannotBind::of("bind"))?;
+        let address = SocketAddrUnix::new(path).map_err(CannotBind::for_call("bind"))?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let stream =
             || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let socket = stream().map_err(CannotBind::of("socket"))?;
+        let socket = stream().map_err(CannotBind::for_call("socket"))?;
         // The file is made with the permissions of the socket, less the umask.
         let wanted = Mode::from_raw_mode(mode);
-        rustix::fs::fchmod(&socket, wanted).map_err(CannotBind::of("fchmod"))?;
+        rustix::fs::fchmod(&socket, wanted).map_err(CannotBind::for_call("fchmod"))?;
         let bound = match rustix::net::bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
-                let probe = stream().map_err(CannotBind::of("socket"))?;
+                let probe = stream().map_err(CannotBind::for_call("socket"))?;
                 if remove_stale(path, || rustix::net::connect(&probe, &address)) {
                     rustix::net::bind(&socket, &address)
                 } else {
@@ -78,10 +78,10 @@ impl SocketFile {
             }
             bound => bound,
         };
-        bound.map_err(CannotBind::of("bind"))?;
+        bound.map_err(CannotBind::for_call("bind"))?;
         let file = SocketFile::made(path, mode)?;
         // Until here connections are refused.
-        rustix::net::listen(&socket, BACKLOG).map_err(CannotBind::of("listen"))?;
+        rustix::net::listen(&socket, BACKLOG).map_err(CannotBind::for_call("listen"))?;
         Ok((socket.into(), file))
     }
 
@@ -89,8 +89,8 @@ impl SocketFile {
     fn made(path: &Path, mode: u32) -> Result<SocketFile, CannotBind> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::open(path, flags, Mode::empty());
-        let file = fs::File::from(opened.map_err(CannotBind::of("open"))?);
-        let about = file.metadata().map_err(CannotBind::of("stat"))?;
+        let file = fs::File::from(opened.map_err(CannotBind::for_call("open"))?);
+        let about = file.metadata().map_err(CannotBind::for_call("stat"))?;
         if !about.file_type().is_socket() || about.uid() != rustix::process::geteuid().as_raw() {
             return Err(CannotBind { call: "bind", source: Errno::ADDRINUSE.into() });
         }
@@ -98,13 +98,13 @@ impl SocketFile {
             // By the descriptor: another file may have the name by now.
             let own = format!("/proc/self/fd/{}", file.as_raw_fd());
             let permissions = fs::Permissions::from_mode(mode);
-            fs::set_permissions(own, permissions).map_err(CannotBind::of("chmod"))?;
+            fs::set_permissions(own, permissions).map_err(CannotBind::for_call("chmod"))?;
         }
         Ok(SocketFile { path: path.into(), identity: (about.dev(), about.ino()) })
     }
 
     /// The file of a socket that already exists at `path`; `None` when there is none.
-    pub fn of(path: &Path) -> Option<SocketFile> {
+    pub fn find(path: &Path) -> Option<SocketFile> {
         let about = fs::symlink_metadata(path).ok()?;
         let file = SocketFile { path: path.into(), identity: (about.dev(), about.ino()) };
         about.file_type().is_socket().then_some(file)

@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// Longest time a forwarder may take until its first frame comes through.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Frames of one try to get something through.
 const PROBE: u64 = 16;
 /// Trial and residual of a try.
@@ -223,7 +223,7 @@ fn wait(
         if let Some(reason) = running.ended() {
             return Err(TurnError::Start { name: name.into(), reason });
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > TIMEOUT {
             return Err(TurnError::Nothing { name: name.into(), output: running.output() });
         }
     }

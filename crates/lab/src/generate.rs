@@ -11,10 +11,10 @@ use linerate_worker::{Idle, Meter, Sleeper, Stage, Stop, UsageReader};
 
 use crate::{
     clock::now,
-    outlet::{Outlet, ProgressReader},
+    generator_control::GeneratorControl,
     rate::Schedule,
-    steering::Steering,
     traffic::Frames,
+    tx_queue::{ProgressReader, TxQueue},
 };
 
 /// Frames that came due longer ago than this are late.
@@ -30,7 +30,7 @@ const NAP_MAX: Duration = Duration::from_millis(20);
 
 /// A worker that sends.
 pub struct Generator {
-    outlet: Outlet,
+    tx_queue: TxQueue,
     schedule: Schedule,
     idle: Idle,
     meter: Meter,
@@ -43,7 +43,7 @@ pub struct Generator {
     /// Time of the schedule's begin, in nanoseconds.
     start: u64,
     /// The handle that changes it, and the last change made.
-    steering: Steering,
+    control: GeneratorControl,
     changed: u64,
     /// Set while it sends.
     sends: bool,
@@ -66,7 +66,7 @@ impl Generator {
         count: Option<u64>,
     ) -> Generator {
         Generator {
-            outlet: Outlet::new(frames, transmit, pool, burst),
+            tx_queue: TxQueue::new(frames, transmit, pool, burst),
             schedule,
             idle,
             meter: Meter::new(),
@@ -74,7 +74,7 @@ impl Generator {
             owed: 0,
             late: 0,
             start: 0,
-            steering: Steering::default(),
+            control: GeneratorControl::default(),
             changed: 0,
             sends: true,
         }
@@ -82,7 +82,7 @@ impl Generator {
 
     /// A handle to the progress, for other threads.
     pub fn progress(&self) -> ProgressReader {
-        self.outlet.reader()
+        self.tx_queue.reader()
     }
 
     /// The worker's cycles, for other threads.
@@ -91,8 +91,8 @@ impl Generator {
     }
 
     /// A handle by which other threads change its traffic.
-    pub fn steering(&self) -> Steering {
-        self.steering.clone()
+    pub fn control(&self) -> GeneratorControl {
+        self.control.clone()
     }
 
     /// Sends until told to stop or all is sent; then waits for the frames on the way and gives all
@@ -103,7 +103,7 @@ impl Generator {
     /// When the port fails.
     pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
         let outcome = self.send_all(stop);
-        let closed = self.outlet.close();
+        let closed = self.tx_queue.close();
         self.meter.finish();
         outcome.and(closed)
     }
@@ -113,12 +113,12 @@ impl Generator {
         let mut sleeper = Sleeper::new(self.idle);
         let mut refresh = Instant::now();
         while !stop.is_raised() && self.left != Some(0) {
-            if self.steering.has_changed(self.changed) {
+            if self.control.has_changed(self.changed) {
                 self.change();
             }
             let measured = self.meter.round();
             let time = now();
-            if self.sends && self.outlet.is_empty() {
+            if self.sends && self.tx_queue.is_empty() {
                 self.fill(time, time - self.start);
             }
             if measured {
@@ -129,7 +129,7 @@ impl Generator {
                 self.meter.stage(Stage::Transmit);
                 if refresh.elapsed() > Duration::from_millis(500) {
                     refresh = Instant::now();
-                    self.outlet.refresh();
+                    self.tx_queue.refresh();
                 }
             }
             self.meter.done(usize::from(sent > 0), sent, measured);
@@ -146,10 +146,10 @@ impl Generator {
     /// Does as it is told.
     #[cold]
     fn change(&mut self) {
-        let (number, change) = self.steering.take();
+        let (number, change) = self.control.take();
         self.changed = number;
         if let Some(frames) = change.frames {
-            self.outlet.set_frames(frames);
+            self.tx_queue.set_frames(frames);
         }
         if let Some(schedule) = change.schedule {
             self.schedule = schedule;
@@ -162,14 +162,14 @@ impl Generator {
     /// Makes the frames that are due.
     #[inline]
     fn fill(&mut self, time: u64, elapsed: u64) {
-        let burst = self.outlet.burst();
+        let burst = self.tx_queue.burst();
         let limit = self.left.unwrap_or(u64::MAX).min(burst);
         let due = match self.schedule.due(elapsed) {
             Some(due) => {
                 // Of a counted run no more come due than it has left.
                 let left = self.left.unwrap_or(u64::MAX);
                 let due = due.min(left.saturating_sub(self.owed));
-                self.outlet.intend(due);
+                self.tx_queue.intend(due);
                 self.owed += due;
                 let together = burst.max(self.schedule.together());
                 self.owed = self.owed.min(self.due_within(CATCH_UP).max(together));
@@ -178,12 +178,12 @@ impl Generator {
             }
             None => limit,
         };
-        let made = self.outlet.make(due, time);
+        let made = self.tx_queue.make(due, time);
         self.owed = self.owed.saturating_sub(made);
         if self.schedule.expected(0.0).is_none() {
-            self.outlet.intend(made);
+            self.tx_queue.intend(made);
         }
-        self.outlet.count_offered(made);
+        self.tx_queue.count_offered(made);
     }
 
     /// Frames that come due in a time, on average.
@@ -199,7 +199,7 @@ impl Generator {
         if self.owed > on_time {
             self.late = self.late.max(self.owed);
         } else if self.late > 0 && self.owed <= burst {
-            self.outlet.count_caught_up(self.late);
+            self.tx_queue.count_caught_up(self.late);
             self.late = 0;
         }
     }
@@ -207,7 +207,7 @@ impl Generator {
     /// Offers the frames made; those that the port does not take stay.
     #[inline]
     fn offer(&mut self) -> Result<usize, PortError> {
-        let sent = self.outlet.offer()?;
+        let sent = self.tx_queue.offer()?;
         if let Some(left) = &mut self.left {
             *left -= sent as u64;
         }
@@ -216,10 +216,10 @@ impl Generator {
 
     /// Nothing was sent: either nothing is due or the port is full.
     fn rest(&mut self, sleeper: &mut Sleeper) -> Result<(), PortError> {
-        let outstanding = self.outlet.flush()?;
-        if !self.outlet.is_empty() {
+        let outstanding = self.tx_queue.flush()?;
+        if !self.tx_queue.is_empty() {
             if sleeper.should_sleep() {
-                sleeper.sleep(&[self.outlet.wake()]);
+                sleeper.sleep(&[self.tx_queue.wake()]);
             }
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl Generator {
 impl std::fmt::Debug for Generator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Generator")
-            .field("progress", &self.outlet.progress())
+            .field("progress", &self.tx_queue.progress())
             .finish_non_exhaustive()
     }
 }
@@ -263,16 +263,16 @@ mod tests {
     }
 
     /// Raises the stop at the end, also after a panic.
-    struct Raises<'a>(&'a Stop);
+    struct StopOnDrop<'a>(&'a Stop);
 
-    impl Drop for Raises<'_> {
+    impl Drop for StopOnDrop<'_> {
         fn drop(&mut self) {
             self.0.raise();
         }
     }
 
     /// Runs a generator while `steer` does; returns its progress, and the number of bytes sent.
-    fn steered(steer: impl FnOnce(&Steering, &dyn Fn() -> Progress)) -> (Progress, u64) {
+    fn steered(steer: impl FnOnce(&GeneratorControl, &dyn Fn() -> Progress)) -> (Progress, u64) {
         let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
         let context = Context::new(arena.create().unwrap());
         let mut port = open(&"null:".parse().unwrap(), &context).unwrap();
@@ -282,11 +282,11 @@ mod tests {
         // One frame in eleven days.
         let (frames, never) = (frames("64"), schedule(1e-6));
         let generator = Generator::new(frames, never, transmit, pool, 32, Idle::Adaptive, None);
-        let (steering, progress, stop) = (generator.steering(), generator.progress(), Stop::new());
+        let (control, progress, stop) = (generator.control(), generator.progress(), Stop::new());
         thread::scope(|scope| {
             let worker = scope.spawn(|| generator.run(&stop));
-            let ends = Raises(&stop);
-            steer(&steering, &|| progress.read());
+            let ends = StopOnDrop(&stop);
+            steer(&control, &|| progress.read());
             drop(ends);
             worker.join().unwrap().unwrap();
         });
@@ -305,11 +305,11 @@ mod tests {
 
     #[test]
     fn rate_and_frames_change_while_it_runs() {
-        let (sent, bytes) = steered(|steering, progress| {
+        let (sent, bytes) = steered(|control, progress| {
             until(progress, 1);
             assert_eq!(progress().accepted, 1);
             let (frames, schedule) = (Some(frames("128")), Some(schedule(1e6)));
-            steering.change(Change { frames, schedule, sends: None });
+            control.change(Change { frames, schedule, sends: None });
             until(progress, 1000);
         });
         // The first had 60 bytes, without the FCS, and all others 124.
@@ -367,18 +367,18 @@ mod tests {
         let mut generator = Generator::new(frames, schedule, transmit, pool, 32, Idle::Poll, None);
         // A minute late: the frames of the last second are made up for.
         generator.fill(0, 60_000_000_000);
-        let made = generator.outlet.progress().offered;
+        let made = generator.tx_queue.progress().offered;
         assert_eq!((made, generator.owed + made, generator.late), (32, 10_000, 10_000));
-        assert!(generator.outlet.progress().intended >= 600_000);
-        generator.outlet.give_up();
+        assert!(generator.tx_queue.progress().intended >= 600_000);
+        generator.tx_queue.give_up();
     }
 
     #[test]
     fn a_pause_owes_nothing() {
-        steered(|steering, progress| {
-            steering.change(Change { schedule: Some(schedule(1e5)), ..Change::default() });
+        steered(|control, progress| {
+            control.change(Change { schedule: Some(schedule(1e5)), ..Change::default() });
             until(progress, 100);
-            steering.change(Change { sends: Some(false), ..Change::default() });
+            control.change(Change { sends: Some(false), ..Change::default() });
             // Frames on their way at the change come out, and then nothing.
             let mut before = progress();
             loop {
@@ -389,7 +389,7 @@ mod tests {
                 before = progress();
             }
             let (schedule, sends) = (Some(schedule(1e-6)), Some(true));
-            steering.change(Change { schedule, sends, frames: None });
+            control.change(Change { schedule, sends, frames: None });
             until(progress, before.accepted + 1);
             let [due, sent] = [progress().intended, progress().accepted];
             assert_eq!([due, sent], [before.intended + 1, before.accepted + 1]);

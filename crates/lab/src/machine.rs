@@ -74,7 +74,7 @@ impl Description {
         let arena = ArenaOptions { size: 4 << 20, ..ArenaOptions::default() }.create();
         let large = memory.huge_pages.iter().find(|pages| pages.size == 2 << 20);
         Description {
-            id: Key::of(&identity.to_string()).as_str()[..12].to_owned(),
+            id: Key::for_text(&identity.to_string()).as_str()[..12].to_owned(),
             model,
             cores: cpu.allowed.len() as u32,
             // Fractions of a hertz are no property of a machine.

@@ -37,7 +37,7 @@ use crate::{
 
 /// Trial options of all procedures.
 #[derive(Clone, Copy, Debug)]
-pub struct Manner {
+pub struct TrialOptions {
     /// Time for which frames still on the way are waited for (RFC 2544: 2 s).
     pub residual: Duration,
     /// Treatment of unsent frames.
@@ -61,13 +61,13 @@ pub struct Report {
     /// Share of frames meant to be sent that did not come back.
     pub loss_ratio: f64,
     /// The judgement on it.
-    pub taken: Taken,
+    pub taken: TrialStatus,
 }
 
 /// Judgement on a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Taken {
+pub enum TrialStatus {
     /// The trial counts.
     Counted,
     /// The generator did not send what it should; it is repeated.
@@ -101,11 +101,11 @@ fn steady(
     runner: &mut dyn Runner,
     load: PacketsPerSecond,
     time: Seconds,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
-) -> Result<(Outcome, Taken), RunError> {
-    let order = Order::steady(load, time, manner.residual);
-    repeated(runner, &order, Some(load), Some(time), manner, observe)
+) -> Result<(Outcome, TrialStatus), RunError> {
+    let order = Order::steady(load, time, trial_options.residual);
+    repeated(runner, &order, Some(load), Some(time), trial_options, observe)
 }
 
 /// Runs a trial of any order until the generator has sent it, or cannot.
@@ -114,22 +114,22 @@ fn repeated(
     order: &Order,
     load: Option<PacketsPerSecond>,
     duration: Option<Seconds>,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
-) -> Result<(Outcome, Taken), RunError> {
+) -> Result<(Outcome, TrialStatus), RunError> {
     let mut tries = 0;
     loop {
         let outcome = runner.run(order)?;
-        let taken = if !outcome.frames.is_void(manner.unsent) {
-            Taken::Counted
-        } else if tries < manner.retries {
-            Taken::Void
+        let taken = if !outcome.frames.is_void(trial_options.unsent) {
+            TrialStatus::Counted
+        } else if tries < trial_options.retries {
+            TrialStatus::Void
         } else {
-            Taken::GeneratorLimit
+            TrialStatus::GeneratorLimit
         };
         let frames = outcome.frames;
         observe(&Report { load, duration, frames, loss_ratio: frames.loss_ratio(), taken });
-        if taken != Taken::Void {
+        if taken != TrialStatus::Void {
             return Ok((outcome, taken));
         }
         tries += 1;

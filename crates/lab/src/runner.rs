@@ -135,14 +135,14 @@ pub fn run(
 mod tests {
     use super::*;
     use crate::{
-        point::{Key, Kind, Values},
+        point::{Key, Point, Values},
         store::read,
     };
 
     /// Result of an experiment's point by the cycles it burns.
     fn measured(planned: &Planned) -> Measured {
         match &planned.spec.kind {
-            Kind::Load(load) if load.cycles == 9 => {
+            Point::Load(load) if load.cycles == 9 => {
                 (Outcome::Unsupported, Some("no".into()), Values::new())
             }
             _ => (Outcome::Measured, None, Values::from([("x".into(), 1.0)])),

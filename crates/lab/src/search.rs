@@ -26,7 +26,7 @@ mod trial;
 pub use bound::{Bound, LoadTrials};
 pub use burst::{BackToBack, BurstSearch};
 pub use goal::{Goal, GoalError};
-pub use guard::{HIGH_RATE, Refused, is_test_address, permit};
+pub use guard::{HIGH_RATE, OutsideTestNetworks, is_test_address, permit};
 pub use loss::LossCurve;
 pub use mlr::{Ended, GoalResult, Recorded, Search, SearchError, Settings};
 pub use recovery::{recovery_loads, recovery_time, reset_time};

@@ -9,7 +9,7 @@ use linerate_worker::{Idle, Meter, Sleeper, Stage, Stop, UsageReader};
 
 use crate::{
     clock::now,
-    inlet::{Arrivals, Inlet},
+    rx_queues::{Arrivals, RxQueues},
 };
 
 /// Interval of publishing, in nanoseconds.
@@ -31,7 +31,7 @@ impl SinkReader {
 /// A worker that receives and analyses. All queues of a port go to one sink,
 /// since a stream may be spread over them.
 pub struct Sink {
-    inlet: Inlet,
+    rx_queues: RxQueues,
     sleeper: Sleeper,
     meter: Meter,
     left: Option<u64>,
@@ -54,7 +54,7 @@ impl Sink {
         count: Option<u64>,
     ) -> Sink {
         Sink {
-            inlet: Inlet::new(receives, pool, burst),
+            rx_queues: RxQueues::new(receives, pool, burst),
             sleeper: Sleeper::new(idle),
             meter: Meter::new(),
             left: count,
@@ -81,7 +81,7 @@ impl Sink {
     /// When the port fails.
     pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
         let outcome = self.receive_all(stop);
-        self.inlet.close();
+        self.rx_queues.close();
         self.publish(now(), true);
         self.meter.finish();
         outcome
@@ -91,18 +91,18 @@ impl Sink {
         while !stop.is_raised() && self.left != Some(0) {
             let measured = self.meter.round();
             let (mut bursts, mut packets) = (0, 0);
-            for queue in 0..self.inlet.queues() {
-                if self.left.is_some_and(|left| !self.inlet.limit(left)) {
+            for queue in 0..self.rx_queues.queues() {
+                if self.left.is_some_and(|left| !self.rx_queues.limit(left)) {
                     break;
                 }
-                let received = self.inlet.receive(queue)?;
+                let received = self.rx_queues.receive(queue)?;
                 if measured {
                     self.meter.stage(Stage::Receive);
                 }
                 if received == 0 {
                     continue;
                 }
-                let time = self.inlet.analyse();
+                let time = self.rx_queues.analyse();
                 if measured {
                     self.meter.stage(Stage::Task);
                 }
@@ -118,10 +118,10 @@ impl Sink {
             self.meter.done(bursts, packets, measured);
             if packets > 0 {
                 self.sleeper.busy();
-            } else if self.inlet.ended() {
+            } else if self.rx_queues.ended() {
                 break;
             } else if self.sleeper.should_sleep() {
-                let wakes = self.inlet.wakes();
+                let wakes = self.rx_queues.wakes();
                 self.sleeper.sleep(&wakes);
                 drop(wakes);
                 self.meter.slept();
@@ -138,21 +138,21 @@ impl Sink {
     #[cold]
     fn publish(&mut self, time: u64, must: bool) {
         self.due = time + PUBLISH;
-        self.inlet.refresh();
+        self.rx_queues.refresh();
         let guard = if must {
             Some(self.published.lock().unwrap_or_else(PoisonError::into_inner))
         } else {
             self.published.try_lock().ok()
         };
         if let Some(mut published) = guard {
-            published.clone_from(self.inlet.arrivals());
+            published.clone_from(self.rx_queues.arrivals());
         }
     }
 }
 
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sink").field("queues", &self.inlet.queues()).finish_non_exhaustive()
+        f.debug_struct("Sink").field("queues", &self.rx_queues.queues()).finish_non_exhaustive()
     }
 }
 

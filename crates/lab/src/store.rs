@@ -85,13 +85,13 @@ impl StoreError {
 pub struct Store {
     dir: PathBuf,
     points: File,
-    known: BTreeMap<Key, Known>,
+    known: BTreeMap<Key, PointOutcome>,
 }
 
 /// Outcome of a point, and the reason why it has no figures.
-type Known = (Outcome, Option<String>);
+type PointOutcome = (Outcome, Option<String>);
 
-fn known(record: &Record) -> (Key, Known) {
+fn known(record: &Record) -> (Key, PointOutcome) {
     (record.key.clone(), (record.outcome, record.reason.clone()))
 }
 
@@ -234,10 +234,10 @@ fn read_points(path: &Path) -> Result<(Vec<Record>, u64), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::{Kind, Outcome, Spec, Values, Walk};
+    use crate::point::{Outcome, Point, Spec, Values, Walk};
 
     fn record(bytes: u64) -> Record {
-        let kind = Kind::Walk(Walk { bytes, pages: Default::default(), chains: 1 });
+        let kind = Point::Walk(Walk { bytes, pages: Default::default(), chains: 1 });
         let values = Values::from([("latency_ns".into(), 0.1 + bytes as f64)]);
         Record::new(Spec::new(kind), "walk", "m", (Outcome::Measured, None, values))
     }
@@ -315,7 +315,7 @@ mod tests {
         let dir = directory();
         let path = dir.path().join(POINTS);
         let mut forged = record(1);
-        forged.key = Key::of("");
+        forged.key = Key::for_text("");
         let lines = ["{}\n".to_owned(), serde_json::to_string(&forged).unwrap() + "\n"];
         let good = serde_json::to_string(&record(1)).unwrap();
         for line in lines {

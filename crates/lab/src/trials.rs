@@ -17,7 +17,7 @@ pub use device::{Device, DeviceUsage};
 pub use tester::{Tester, TesterOptions};
 pub use wire::Wire;
 
-use crate::{inlet::Latency, search::Frames};
+use crate::{rx_queues::Latency, search::Frames};
 
 /// Frames in a row at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -146,7 +146,7 @@ pub struct LatencyFigures {
 
 impl LatencyFigures {
     /// Figures of the recorded latencies; `None` if there are none.
-    pub fn of(latency: &Latency) -> Option<Self> {
+    pub fn from_latency(latency: &Latency) -> Option<Self> {
         let at = |percent| latency.percentile(percent);
         (latency.count() > 0).then(|| LatencyFigures {
             frames: latency.count(),

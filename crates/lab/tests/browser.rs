@@ -9,11 +9,11 @@ use std::{
 
 use linerate_lab::{
     criteria::{Criterion, Verdict},
-    report::{Axis, Figure, Kind, Report, Scale, Series, Table, html},
+    report::{Axis, Figure, Report, Scale, Series, SeriesSource, Table, html},
 };
 use linerate_testlab::programs;
 
-fn figure(id: &str, kind: Kind) -> Figure {
+fn figure(id: &str, kind: SeriesSource) -> Figure {
     let line = |name: &str, kind, factor: f64| {
         let values = (0..9).map(|power| 2f64.powi(power));
         let rate = move |burst: f64| factor * 30e6 / (1.0 + 4.0 / burst);
@@ -24,8 +24,8 @@ fn figure(id: &str, kind: Kind) -> Figure {
     let mut series = vec![
         line("ring </script>", kind, 1.0),
         line("null", kind, 2.0),
-        line("model", Kind::Fitted, 1.05),
-        line("published, 3.3 GHz", Kind::Published, 0.7),
+        line("model", SeriesSource::Fitted, 1.05),
+        line("published, 3.3 GHz", SeriesSource::Published, 0.7),
     ];
     series.extend((4..8).map(|index| line(&format!("line {index}"), kind, 0.1 * f64::from(index))));
     Figure {
@@ -60,7 +60,10 @@ fn report() -> Report {
             criterion(3, Verdict::CannotShow),
         ],
         model: vec![machine.clone()],
-        figures: vec![figure("burst", Kind::Measured), figure("stack", Kind::Stacked)],
+        figures: vec![
+            figure("burst", SeriesSource::Measured),
+            figure("stack", SeriesSource::Stacked),
+        ],
         published: vec![machine.clone()],
         peers: vec![machine],
         limitations: vec!["None of it is true.".into()],

@@ -7,8 +7,8 @@ use linerate_lab::{
     calibration::{CalibrationError, LOOP, calibrate},
     criteria::{Verdict, judge},
     point::{
-        Driver, Element, Forward, Graph, Idle, Inline, InlinePath, Kind, Latency, Load, Outcome,
-        Pages, Pipeline, Placement, Record, Side, Spec, Touch, Values, Walk, value,
+        Driver, Element, Forward, Graph, Idle, Inline, InlinePath, Latency, Load, Outcome, Pages,
+        Pipeline, Placement, Point, Record, Side, Spec, Touch, Values, Walk, value,
     },
     report::{html, report},
     store::{MACHINE, Store},
@@ -47,7 +47,7 @@ impl Machine {
         (0.02 * (sum - 6.0)).exp()
     }
 
-    fn add(&mut self, kind: Kind, values: &[(&str, f64)]) {
+    fn add(&mut self, kind: Point, values: &[(&str, f64)]) {
         for repetition in 0..3 {
             let mut all = Values::from([(value::COUNTER.to_owned(), CLOCK)]);
             for (name, value) in values {
@@ -60,7 +60,7 @@ impl Machine {
         }
     }
 
-    fn unsupported(&mut self, kind: Kind, reason: &str) {
+    fn unsupported(&mut self, kind: Point, reason: &str) {
         let outcome = (Outcome::Unsupported, Some(reason.to_owned()), Values::new());
         self.records.push(Record::new(Spec::new(kind), "x", "made-up", outcome));
     }
@@ -102,7 +102,7 @@ impl Machine {
             + 1.1 * memory * 1e-9 * CLOCK;
         let workers = f64::from(forward.workers);
         let rate = workers * CLOCK / cycles / (1.0 + self.contention * (workers - 1.0));
-        self.add(Kind::Forward(forward), &[(value::RATE, rate), (value::CYCLES, cycles)]);
+        self.add(Point::Forward(forward), &[(value::RATE, rate), (value::CYCLES, cycles)]);
     }
 
     fn everything(mut self) -> Vec<Record> {
@@ -121,8 +121,8 @@ impl Machine {
             let side = Side { burst, ..Side::default() };
             let rate = |cycles: f64| [(value::RATE, CLOCK / cycles)];
             let (receive, transmit) = (self.io(self.receive, burst), self.io(self.transmit, burst));
-            self.add(Kind::Receive(side.clone()), &rate(receive));
-            self.add(Kind::Transmit(side), &rate(transmit));
+            self.add(Point::Receive(side.clone()), &rate(receive));
+            self.add(Point::Transmit(side), &rate(transmit));
         }
         for frame in [128, 256, 512, 1518] {
             self.forward(Forward { frame, ..usual.clone() });
@@ -132,14 +132,14 @@ impl Machine {
             let bytes = 1u64 << power;
             for pages in [Pages::Small, Pages::Huge] {
                 let time = Machine::access(bytes as f64, pages);
-                self.add(Kind::Walk(Walk { bytes, pages, chains: 1 }), &[(value::ACCESS, time)]);
+                self.add(Point::Walk(Walk { bytes, pages, chains: 1 }), &[(value::ACCESS, time)]);
                 let point =
                     Forward { accesses: 1, working_set: bytes, pages, work: 100, ..usual.clone() };
                 self.forward(point);
             }
             let time = Machine::access(bytes as f64, Pages::Small) * (1.0 + 0.25 * 3.0) / 4.0;
             let walk = Walk { bytes, pages: Pages::Small, chains: 4 };
-            self.add(Kind::Walk(walk), &[(value::ACCESS, time)]);
+            self.add(Point::Walk(walk), &[(value::ACCESS, time)]);
         }
         for work in [200, 400, 600] {
             self.forward(Forward { work, workers: 2, ..usual.clone() });
@@ -151,20 +151,20 @@ impl Machine {
         }
         for cycles in [0, 100, 500, 1000] {
             let burnt = f64::from(cycles) + 12.0;
-            self.add(Kind::Load(Load { cycles }), &[(value::BURNT, burnt)]);
+            self.add(Point::Load(Load { cycles }), &[(value::BURNT, burnt)]);
         }
         for (class, cost) in [("Null", (0.1, 8.0)), ("IPFilter", (25.0, 60.0))] {
             for vector in [1, 4, 32, 256] {
                 let element = Element { class: class.into(), vector, arguments: None };
                 let cycles = cost.0 + cost.1 / f64::from(vector);
-                self.add(Kind::Element(element), &[(value::CYCLES, cycles)]);
+                self.add(Point::Element(element), &[(value::CYCLES, cycles)]);
             }
         }
         for vector in [4, 16, 64, 256, 1024] {
             let graph = Graph { configuration: "a -> b".into(), vector, ..Graph::default() };
             let rate = CLOCK / (40.0 + 200.0 / f64::from(vector));
             self.add(
-                Kind::Graph(graph),
+                Point::Graph(graph),
                 &[(value::RATE, rate), (value::VECTOR, f64::from(vector))],
             );
         }
@@ -174,7 +174,7 @@ impl Machine {
                 let pipeline = Pipeline { placement, burst, ..Pipeline::default() };
                 let cycles = self.io(self.transmit, burst) + hand + 100.0 / f64::from(burst);
                 let rate = CLOCK / cycles;
-                self.add(Kind::Pipeline(pipeline), &[(value::RATE, rate), (value::BUSY, 2.0)]);
+                self.add(Point::Pipeline(pipeline), &[(value::RATE, rate), (value::BUSY, 2.0)]);
             }
         }
         for frame in [64, 256, 1024, 1518] {
@@ -182,11 +182,11 @@ impl Machine {
                 let inline = Inline { path, frame, ..Inline::default() };
                 let offered = 1e9 / (8.0 * (f64::from(frame) + 20.0));
                 let lost = 1.0 - (most / (1.0 + f64::from(frame) / 2000.0) / offered).min(1.0);
-                self.add(Kind::Inline(inline), &[(value::LOST, lost)]);
+                self.add(Point::Inline(inline), &[(value::LOST, lost)]);
             }
         }
         let slow = Forward { clock_khz: 1_200_000, ..usual };
-        self.unsupported(Kind::Forward(slow), "the clock cannot be set");
+        self.unsupported(Point::Forward(slow), "the clock cannot be set");
         self.records
     }
 
@@ -217,7 +217,7 @@ impl Machine {
                     let vector = if over { limit } else { vector / (1.0 - (-vector).exp()) };
                     let latency = Latency { load_percent, slots, idle, ..usual.clone() };
                     self.add(
-                        Kind::Latency(latency),
+                        Point::Latency(latency),
                         &[
                             (value::OFFERED, offered),
                             (value::LATENCY_TYPICAL, mean * 1e9),
@@ -329,16 +329,16 @@ fn criteria_fail_where_it_is_not() {
             record.values.insert(name.into(), to);
         };
         match spec.kind {
-            Kind::Walk(_) => change(value::ACCESS, 5.0),
-            Kind::Graph(graph) => change(value::RATE, 1e5 * f64::from(graph.vector)),
-            Kind::Latency(this) if this.idle == Idle::Block => change(value::LATENCY_TYPICAL, 1.0),
-            Kind::Latency(_) => change(value::VECTOR, 3.0),
-            Kind::Forward(this) if this.frame > 64 => change(value::RATE, 1e6),
-            Kind::Forward(this) if this.slots > 4096 => change(value::RATE, 1e9),
-            Kind::Pipeline(this) if this.placement == Placement::OtherNode => {
+            Point::Walk(_) => change(value::ACCESS, 5.0),
+            Point::Graph(graph) => change(value::RATE, 1e5 * f64::from(graph.vector)),
+            Point::Latency(this) if this.idle == Idle::Block => change(value::LATENCY_TYPICAL, 1.0),
+            Point::Latency(_) => change(value::VECTOR, 3.0),
+            Point::Forward(this) if this.frame > 64 => change(value::RATE, 1e6),
+            Point::Forward(this) if this.slots > 4096 => change(value::RATE, 1e9),
+            Point::Pipeline(this) if this.placement == Placement::OtherNode => {
                 change(value::RATE, 1e9);
             }
-            Kind::Inline(this) => change(value::LOST, f64::from(this.frame) / 1518.0),
+            Point::Inline(this) => change(value::LOST, f64::from(this.frame) / 1518.0),
             _ => {}
         }
     }
@@ -354,7 +354,7 @@ fn criteria_fail_where_it_is_not() {
 fn repetitions_that_contradict_one_another_show_nothing() {
     let mut records = Machine::new().everything();
     let rate = |record: &Record| record.values.get(value::RATE).copied();
-    let bursts = records.iter().filter(|one| matches!(one.spec.kind, Kind::Forward(_)));
+    let bursts = records.iter().filter(|one| matches!(one.spec.kind, Point::Forward(_)));
     let spoilt: Vec<Record> = bursts
         .filter_map(|record| {
             let mut spoilt = record.clone();

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use linerate_lab::{
     procedures::{
-        BurstsOptions, LossAt, Manner, RecoveryOptions, Report, Taken, back_to_back, latency, loss,
-        platform, recovery, throughput,
+        BurstsOptions, LossAt, RecoveryOptions, Report, TrialOptions, TrialStatus, back_to_back,
+        latency, loss, platform, recovery, throughput,
     },
     search::{Ended, Frames, Goal, Settings, Unsent},
     trials::{Order, Outcome, RunError, Runner},
 };
 use linerate_model::units::{PacketsPerSecond, Seconds};
 
-const MANNER: Manner = Manner { residual: Duration::ZERO, unsent: Unsent::Void(0.0), retries: 3 };
+const OPTIONS: TrialOptions =
+    TrialOptions { residual: Duration::ZERO, unsent: Unsent::Void(0.0), retries: 3 };
 
 fn rate(rate: f64) -> PacketsPerSecond {
     PacketsPerSecond::new(rate)
@@ -106,7 +107,7 @@ fn search(
     let settings = Settings::between(rate(1e3), rate(14.88e6));
     let mut reports = Vec::new();
     let mut observe = |report: &Report| reports.push(report.clone());
-    let found = throughput(device, goals, settings, &MANNER, &mut observe).unwrap();
+    let found = throughput(device, goals, settings, &OPTIONS, &mut observe).unwrap();
     (reports, found)
 }
 
@@ -144,18 +145,21 @@ fn generator_limited_trials_are_flagged_and_no_result() {
     assert!((2.9e6..3.000001e6).contains(&lower), "{lower}");
     for report in &reports {
         let complete = report.frames.accepted == report.frames.intended;
-        assert_eq!(report.taken == Taken::Counted, complete, "{report:?}");
+        assert_eq!(report.taken == TrialStatus::Counted, complete, "{report:?}");
     }
     // Three repetitions, then the limit.
-    let taken: Vec<Taken> = reports[..4].iter().map(|report| report.taken).collect();
-    assert_eq!(taken, [Taken::Void, Taken::Void, Taken::Void, Taken::GeneratorLimit]);
+    let taken: Vec<TrialStatus> = reports[..4].iter().map(|report| report.taken).collect();
+    assert_eq!(
+        taken,
+        [TrialStatus::Void, TrialStatus::Void, TrialStatus::Void, TrialStatus::GeneratorLimit]
+    );
 }
 
 #[test]
 fn hiccups_of_the_generator_do_not_change_the_result() {
     let mut device = Simulated { hiccups: 0.2, ..Simulated::new(4e6) };
     let (reports, found) = search(&mut device, vec![goal()]);
-    assert!(reports.iter().any(|report| report.taken == Taken::Void));
+    assert!(reports.iter().any(|report| report.taken == TrialStatus::Void));
     let result = found.goals[0];
     assert_eq!(result.ended, Ended::Found, "{result:?}");
     assert!(result.lower.unwrap().get() <= 4e6 && result.upper.unwrap().get() >= 4e6 * 0.99);
@@ -164,7 +168,7 @@ fn hiccups_of_the_generator_do_not_change_the_result() {
 #[test]
 fn the_platform_tells_what_it_loses_by_itself() {
     let mut ignore = |_: &Report| ();
-    let quiet = platform(&mut Simulated::new(50e6), 0.1, None, None, &MANNER, &mut ignore)
+    let quiet = platform(&mut Simulated::new(50e6), 0.1, None, None, &OPTIONS, &mut ignore)
         .unwrap()
         .unwrap();
     assert!(quiet.steady && quiet.limits.own_loss == 0.0);
@@ -173,12 +177,13 @@ fn the_platform_tells_what_it_loses_by_itself() {
 
     // The losses of a slow device are not the platform's.
     let most = Some(rate(1e6));
-    let slow = platform(&mut Simulated::new(50e3), 0.01, most, None, &MANNER, &mut ignore).unwrap();
+    let slow =
+        platform(&mut Simulated::new(50e3), 0.01, most, None, &OPTIONS, &mut ignore).unwrap();
     let slow = slow.unwrap();
     assert_eq!((slow.slow, slow.limits.own_loss), (rate(1e4), 0.0));
 
     let mut noisy = Simulated { disturbed: (0.9, 0.004), ..Simulated::new(50e6) };
-    let noisy = platform(&mut noisy, 0.1, None, None, &MANNER, &mut ignore).unwrap().unwrap();
+    let noisy = platform(&mut noisy, 0.1, None, None, &OPTIONS, &mut ignore).unwrap().unwrap();
     assert!((noisy.limits.own_loss - 0.004).abs() < 1e-4, "{noisy:?}");
     assert!(!noisy.resolves(&Goal::ndr()) && !noisy.resolves(&Goal::pdr()));
     assert!(noisy.resolves(&Goal { loss_ratio: 0.02, ..Goal::pdr() }));
@@ -187,26 +192,26 @@ fn the_platform_tells_what_it_loses_by_itself() {
     let mut noisy = Simulated { disturbed: (1.0, 0.004), ..Simulated::new(50e6) };
     let mut trials = 0;
     let mut count = |_: &Report| trials += 1;
-    let noisy = platform(&mut noisy, 0.1, None, Some(0.0), &MANNER, &mut count).unwrap().unwrap();
+    let noisy = platform(&mut noisy, 0.1, None, Some(0.0), &OPTIONS, &mut count).unwrap().unwrap();
     assert!(!noisy.resolves(&Goal::ndr()), "{noisy:?}");
     assert_eq!(trials, 2 + 6);
 
     assert_eq!(
-        platform(&mut Simulated::new(0.0), 0.1, None, None, &MANNER, &mut ignore).unwrap(),
+        platform(&mut Simulated::new(0.0), 0.1, None, None, &OPTIONS, &mut ignore).unwrap(),
         None
     );
 }
 
 fn loss_points(device: &mut dyn Runner) -> Vec<LossAt> {
-    let found = loss(device, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    let found = loss(device, rate(10e6), 0.1, time(1.0), &OPTIONS, &mut |_| ()).unwrap();
     assert!(!found.interrupted);
     found.points
 }
 
 /// A runner that breaks off after so many trials.
-struct Impatient(Simulated, u32);
+struct AbortingRunner(Simulated, u32);
 
-impl Runner for Impatient {
+impl Runner for AbortingRunner {
     fn run(&mut self, order: &Order) -> Result<Outcome, RunError> {
         self.1 = self.1.checked_sub(1).ok_or(RunError::Interrupted)?;
         self.0.run(order)
@@ -218,20 +223,20 @@ fn what_is_broken_off_has_what_was_found() {
     let settings = Settings::between(rate(1e3), rate(14.88e6));
     let mut bounds = Vec::new();
     for trials in [1, 20] {
-        let mut runner = Impatient(Simulated::new(5e6), trials);
-        let found = throughput(&mut runner, vec![goal()], settings, &MANNER, &mut |_| ()).unwrap();
+        let mut runner = AbortingRunner(Simulated::new(5e6), trials);
+        let found = throughput(&mut runner, vec![goal()], settings, &OPTIONS, &mut |_| ()).unwrap();
         assert!(found.interrupted && found.goals[0].ended == Ended::Unfinished);
         let tried: usize = found.loads.len();
         assert!(tried > 0);
         bounds.push((found.goals[0].lower, found.goals[0].upper));
     }
     assert_ne!(bounds[0], bounds[1], "more is known after more trials");
-    let mut runner = Impatient(Simulated::new(5e6), 3);
-    let found = loss(&mut runner, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    let mut runner = AbortingRunner(Simulated::new(5e6), 3);
+    let found = loss(&mut runner, rate(10e6), 0.1, time(1.0), &OPTIONS, &mut |_| ()).unwrap();
     assert_eq!((found.points.len(), found.interrupted), (3, true));
-    let mut runner = Impatient(Simulated::new(5e6), 2);
+    let mut runner = AbortingRunner(Simulated::new(5e6), 2);
     let shares = [0.1, 0.5, 0.9];
-    let found = latency(&mut runner, rate(5e6), &shares, time(1.0), &MANNER, &mut |_| ()).unwrap();
+    let found = latency(&mut runner, rate(5e6), &shares, time(1.0), &OPTIONS, &mut |_| ()).unwrap();
     assert_eq!((found.points.len(), found.interrupted), (2, true));
     let options = RecoveryOptions {
         throughput: rate(4e6),
@@ -240,8 +245,8 @@ fn what_is_broken_off_has_what_was_found() {
         after: time(1.0),
         repetitions: 3,
     };
-    let mut runner = Impatient(Simulated { queue: 1000.0, ..Simulated::new(4e6) }, 1);
-    let found = recovery(&mut runner, &options, &MANNER, &mut |_| ()).unwrap();
+    let mut runner = AbortingRunner(Simulated { queue: 1000.0, ..Simulated::new(4e6) }, 1);
+    let found = recovery(&mut runner, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert_eq!((found.points.len(), found.interrupted), (1, true));
     let options = BurstsOptions {
         line_rate: rate(10e6),
@@ -250,13 +255,13 @@ fn what_is_broken_off_has_what_was_found() {
         resolution: 1,
         repetitions: 1000,
     };
-    let mut runner = Impatient(Simulated { queue: 100.0, ..Simulated::new(4e6) }, 100);
-    let found = back_to_back(&mut runner, &options, &MANNER, &mut |_| ()).unwrap();
+    let mut runner = AbortingRunner(Simulated { queue: 100.0, ..Simulated::new(4e6) }, 100);
+    let found = back_to_back(&mut runner, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert!(found.interrupted && found.result.is_some(), "{found:?}");
     assert!((1..100).contains(&found.bursts.len()), "{found:?}");
     // Nothing was found before the first trial has ended.
-    let mut runner = Impatient(Simulated::new(5e6), 0);
-    let none = loss(&mut runner, rate(10e6), 0.1, time(1.0), &MANNER, &mut |_| ());
+    let mut runner = AbortingRunner(Simulated::new(5e6), 0);
+    let none = loss(&mut runner, rate(10e6), 0.1, time(1.0), &OPTIONS, &mut |_| ());
     assert!(matches!(none, Err(RunError::Interrupted)));
 }
 
@@ -287,7 +292,7 @@ fn the_buffer_is_found_by_bursts() {
             resolution: 1,
             repetitions: 5,
         };
-        let found = back_to_back(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+        let found = back_to_back(&mut device, &options, &OPTIONS, &mut |_| ()).unwrap();
         assert_eq!((found.unbounded, found.generator_limited), (0, 0));
         let frames = (found.result.unwrap().corrected * options.line_rate).get();
         assert!((frames - queue).abs() <= 2.0, "{frames} of {queue}");
@@ -301,12 +306,12 @@ fn the_buffer_is_found_by_bursts() {
         resolution: 1,
         repetitions: 1,
     };
-    let found = back_to_back(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    let found = back_to_back(&mut device, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert_eq!((found.generator_limited, found.bursts.len(), found.result), (1, 0, None));
     // One that can for half of the bursts gives the result of those.
     let mut device = Simulated { queue: 100.0, hiccups: 0.5, ..Simulated::new(4e6) };
     let options = BurstsOptions { repetitions: 20, ..options };
-    let found = back_to_back(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    let found = back_to_back(&mut device, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert!(found.generator_limited > 0 && !found.bursts.is_empty(), "{found:?}");
     assert_eq!(found.generator_limited as usize + found.bursts.len(), 20);
     assert!(found.result.unwrap().deviation.get() < 1.0, "{found:?}");
@@ -322,7 +327,7 @@ fn recovery_counts_from_the_step() {
         repetitions: 3,
     };
     let mut device = Simulated { queue: 1000.0, ..Simulated::new(4e6) };
-    let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    let found = recovery(&mut device, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert_eq!((found.points.len(), found.interrupted), (3, false));
     for one in found.points {
         assert!(one.overloaded && !one.generator_limited);
@@ -331,19 +336,19 @@ fn recovery_counts_from_the_step() {
     }
     // No overload, no recovery.
     let mut device = Simulated::new(8e6);
-    let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    let found = recovery(&mut device, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert!(found.points.iter().all(|one| !one.overloaded && one.time == Some(Seconds::ZERO)));
     // A load that was not sent is no result.
     let mut device = Simulated { generator: 3e6, ..Simulated::new(4e6) };
-    let found = recovery(&mut device, &options, &MANNER, &mut |_| ()).unwrap();
+    let found = recovery(&mut device, &options, &OPTIONS, &mut |_| ()).unwrap();
     assert!(found.points.iter().all(|one| one.generator_limited && one.time.is_none()));
 }
 
 #[test]
 fn latency_is_asked_for_at_shares_of_the_throughput() {
     let mut device = Simulated { generator: 3e6, ..Simulated::new(9e6) };
-    let found =
-        latency(&mut device, rate(5e6), &[0.1, 0.5, 0.9], time(1.0), &MANNER, &mut |_| ()).unwrap();
+    let found = latency(&mut device, rate(5e6), &[0.1, 0.5, 0.9], time(1.0), &OPTIONS, &mut |_| ())
+        .unwrap();
     let loads: Vec<f64> = found.points.iter().map(|point| point.load.get().round()).collect();
     assert_eq!(loads, [0.5e6, 2.5e6, 4.5e6]);
     let limited: Vec<bool> = found.points.iter().map(|point| point.generator_limited).collect();

@@ -62,7 +62,7 @@ fn every_frame_is_accounted_for() {
         );
         assert_eq!((outcome.duplicates, outcome.reordered, outcome.foreign), (0, 0, 0));
         assert_eq!(outcome.last_loss, None);
-        let latency = LatencyFigures::of(&outcome.latency).unwrap();
+        let latency = LatencyFigures::from_latency(&outcome.latency).unwrap();
         assert_eq!(latency.frames, frames);
         assert!(latency.min_ns > 0 && latency.min_ns <= latency.p50_ns);
         // Frames at equal gaps take the time of those gaps at least.

@@ -21,7 +21,7 @@ pub struct Cursor {
     /// The next byte.
     pub at: usize,
     /// Number of its findings so far.
-    pub found: usize,
+    pub diagnostics: usize,
 }
 
 /// A name as written.
@@ -96,7 +96,7 @@ pub struct Element {
     /// Ports before it.
     pub inputs: Ports,
     /// The element it refers to or declares.
-    pub what: What,
+    pub what: ElementRef,
     /// The class it is declared with.
     pub class: Option<Class>,
     /// Its configuration.
@@ -107,7 +107,7 @@ pub struct Element {
 
 /// Reference to an element, or its definition.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum ElementRef {
     /// The name of an element or of a class.
     Name(Ident),
     /// Nothing: `input` before the first arrow or `output` after the last.

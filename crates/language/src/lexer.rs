@@ -13,7 +13,7 @@ use super::source::{FileId, SourceMap, Span};
 
 /// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// A name: letters, digits, `_`, `@`, parts joined by single slashes.
     /// Port numbers are names too.
     Ident,
@@ -43,29 +43,29 @@ pub enum Kind {
     End,
 }
 
-impl Kind {
+impl TokenKind {
     /// Returns Click's name for it in messages.
     pub fn describe(self) -> String {
         match self {
-            Kind::Ident => "identifier".into(),
-            Kind::Variable => "variable".into(),
-            Kind::Arrow => "'->'".into(),
-            Kind::DoubleArrow => "'=>'".into(),
-            Kind::DoubleColon => "'::'".into(),
-            Kind::DoubleBar => "'||'".into(),
-            Kind::Ellipsis => "'...'".into(),
-            Kind::ElementClass => "'elementclass'".into(),
-            Kind::Require => "'require'".into(),
-            Kind::Provide => "'provide'".into(),
-            Kind::Define => "'define'".into(),
-            Kind::Char(c) => format!("'{c}'"),
-            Kind::End => "end of file".into(),
+            TokenKind::Ident => "identifier".into(),
+            TokenKind::Variable => "variable".into(),
+            TokenKind::Arrow => "'->'".into(),
+            TokenKind::DoubleArrow => "'=>'".into(),
+            TokenKind::DoubleColon => "'::'".into(),
+            TokenKind::DoubleBar => "'||'".into(),
+            TokenKind::Ellipsis => "'...'".into(),
+            TokenKind::ElementClass => "'elementclass'".into(),
+            TokenKind::Require => "'require'".into(),
+            TokenKind::Provide => "'provide'".into(),
+            TokenKind::Define => "'define'".into(),
+            TokenKind::Char(c) => format!("'{c}'"),
+            TokenKind::End => "end of file".into(),
         }
     }
 
     /// Returns true if the token is more than a single character.
     pub(super) fn is_word(self) -> bool {
-        !matches!(self, Kind::Char(_) | Kind::End)
+        !matches!(self, TokenKind::Char(_) | TokenKind::End)
     }
 }
 
@@ -73,7 +73,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// Its place.
     pub span: Span,
 }
@@ -135,17 +135,17 @@ impl<'a> Lexer<'a> {
         self.skip_blank(bytes);
         let start = self.position;
         let Some(&first) = bytes.get(start) else {
-            return Token { kind: Kind::End, span: self.span(start, start) };
+            return Token { kind: TokenKind::End, span: self.span(start, start) };
         };
         let rest = &bytes[start..];
         let (kind, length) = if is_word(first) {
             let length = word_length(rest);
             let kind = match &rest[..length] {
-                b"elementclass" => Kind::ElementClass,
-                b"require" => Kind::Require,
-                b"provide" => Kind::Provide,
-                b"define" => Kind::Define,
-                _ => Kind::Ident,
+                b"elementclass" => TokenKind::ElementClass,
+                b"require" => TokenKind::Require,
+                b"provide" => TokenKind::Provide,
+                b"define" => TokenKind::Define,
+                _ => TokenKind::Ident,
             };
             (kind, length)
         } else if first == b'$' {
@@ -153,22 +153,22 @@ impl<'a> Lexer<'a> {
                 .iter()
                 .take_while(|&&byte| byte.is_ascii_alphanumeric() || byte == b'_')
                 .count();
-            (Kind::Variable, 1 + name)
+            (TokenKind::Variable, 1 + name)
         } else if rest.starts_with(b"->") {
-            (Kind::Arrow, 2)
+            (TokenKind::Arrow, 2)
         } else if let Some(length) = context_arrow(rest) {
-            (Kind::Arrow, length)
+            (TokenKind::Arrow, length)
         } else if rest.starts_with(b"=>") {
-            (Kind::DoubleArrow, 2)
+            (TokenKind::DoubleArrow, 2)
         } else if rest.starts_with(b"::") {
-            (Kind::DoubleColon, 2)
+            (TokenKind::DoubleColon, 2)
         } else if rest.starts_with(b"||") {
-            (Kind::DoubleBar, 2)
+            (TokenKind::DoubleBar, 2)
         } else if rest.starts_with(b"...") {
-            (Kind::Ellipsis, 3)
+            (TokenKind::Ellipsis, 3)
         } else {
             let c = text[start..].chars().next().unwrap_or('\0');
-            (Kind::Char(c), c.len_utf8())
+            (TokenKind::Char(c), c.len_utf8())
         };
         self.position = start + length;
         Token { kind, span: self.span(start, self.position) }
@@ -303,7 +303,7 @@ mod tests {
         let mut out = Vec::new();
         loop {
             let token = lexer.next();
-            if token.kind == Kind::End {
+            if token.kind == TokenKind::End {
                 return out;
             }
             out.push(lexer.word(token).to_owned());

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-struct Known;
+struct KnownClasses;
 
 const CLASSES: [&str; 12] = [
     "Discard",
@@ -24,7 +24,7 @@ const CLASSES: [&str; 12] = [
     "Unqueue",
 ];
 
-impl Classes for Known {
+impl Classes for KnownClasses {
     fn contains(&self, name: &str) -> bool {
         CLASSES.contains(&name)
     }
@@ -53,7 +53,8 @@ fn flat_with(
             .map(|(path, text)| Library { path: (*path).into(), text: (*text).into() })
             .ok_or(None)
     };
-    let (flat, found) = load(&mut sources, file, &Known, &Globals { variables }, &mut loader);
+    let (flat, found) =
+        load(&mut sources, file, &KnownClasses, &Globals { variables }, &mut loader);
     (flat, found, sources)
 }
 

@@ -75,9 +75,9 @@
 //!
 //! The hash is keyed by 512 random bits of each table ([`Seed`]). A sender that does not know them
 //! cannot choose keys that collide; and if one could, the seventeenth key with the same hash is
-//! refused ([`Refusal::Crowded`]) rather than making anything slower. A table has a limit, refuses
-//! at it ([`Refusal::Full`]) or, asked by [`Expiring::insert_evicting`], evicts the entry that
-//! would have expired next. Addresses are reserved for the limit when the table is made.
+//! refused ([`Refusal::BucketsFull`]) rather than making anything slower. A table has a limit,
+//! refuses at it ([`Refusal::Full`]) or, asked by [`Expiring::insert_evicting`], evicts the entry
+//! that would have expired next. Addresses are reserved for the limit when the table is made.
 //!
 //! # Several workers
 //!
@@ -113,5 +113,5 @@ pub enum Refusal {
     /// Both places this key may be in, and all that could be moved elsewhere, are taken. With a
     /// secret seed this does not happen.
     #[error("too many keys with the same hash")]
-    Crowded,
+    BucketsFull,
 }

@@ -9,7 +9,7 @@
 pub const BUCKETS_LIMIT: usize = 1 << 16;
 
 /// The output of a bucket when no output has a weight.
-const NOBODY: u16 = u16::MAX;
+const UNASSIGNED: u16 = u16::MAX;
 
 /// The table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Indirection {
 impl Indirection {
     /// A table of `buckets` buckets, 1 to [`BUCKETS_LIMIT`], without outputs.
     pub fn new(buckets: usize) -> Indirection {
-        Indirection { buckets: vec![NOBODY; buckets.clamp(1, BUCKETS_LIMIT)] }
+        Indirection { buckets: vec![UNASSIGNED; buckets.clamp(1, BUCKETS_LIMIT)] }
     }
 
     /// Buckets there are.
@@ -50,7 +50,7 @@ impl Indirection {
     #[inline]
     pub fn owner(&self, bucket: usize) -> Option<usize> {
         match self.buckets[bucket] {
-            NOBODY => None,
+            UNASSIGNED => None,
             output => Some(output.into()),
         }
     }
@@ -58,7 +58,7 @@ impl Indirection {
     /// The outputs of all buckets, `-` for none.
     pub fn text(&self) -> String {
         let name = |output: &u16| match *output {
-            NOBODY => "-".into(),
+            UNASSIGNED => "-".into(),
             output => output.to_string(),
         };
         self.buckets.iter().map(name).collect::<Vec<_>>().join(" ")
@@ -91,7 +91,7 @@ impl Indirection {
                 }
             }
         }
-        free.for_each(|at| self.buckets[at] = NOBODY);
+        free.for_each(|at| self.buckets[at] = UNASSIGNED);
         moved
     }
 

@@ -31,7 +31,7 @@
 //! # How
 //!
 //! The routes are kept in order (the RIB, `rib`), and beside them a structure that holds the
-//! longest match of every address (the FIB, `structure`): DIR-24-8 for IPv4 (`dir24`), a poptrie
+//! longest match of every address (the FIB, `lpm`): DIR-24-8 for IPv4 (`dir24`), a poptrie
 //! for IPv6 (`poptrie`). Changes are made beside the parts that are read and become visible by one
 //! store of one word; only an answer for one address of IPv4 is changed where it is, which is such
 //! a store, too. The parts they replace are retired and reused later, and the rare lookup that was
@@ -90,13 +90,13 @@
 //! time; readers wait for none of it.
 
 mod address;
-mod blocks;
+mod buddy;
 mod dir24;
+mod lpm;
 mod next_hop;
 mod poptrie;
 mod reader;
 mod rib;
-mod structure;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -83,7 +83,7 @@ pub fn cycles_after() -> u64 {
 /// Serialises execution on this core: everything in front of it completes before anything behind it
 /// begins, where an out-of-order processor would overlap the two. Costs the overlap.
 #[inline]
-pub fn settle() {
+pub fn serialize() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: every x86-64 processor has LFENCE.
     unsafe {

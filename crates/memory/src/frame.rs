@@ -19,10 +19,10 @@ pub struct Frame {
     lines: Box<[MaybeUninit<Line>]>,
     limit: usize,
     len: usize,
-    /// The number of the [survey](crate::Survey) that knows these very packets: reset by every
-    /// method that takes one out or lets one be changed. Packets that are added change the count,
-    /// by which the survey is told as well.
-    survey: u64,
+    /// The number of the [header cache](crate::HeaderCache) that knows these very packets: reset by
+    /// every method that takes one out or lets one be changed. Packets that are added change the
+    /// count, by which the header cache is told as well.
+    header_cache: u64,
 }
 
 /// Slots are kept from the start of a cache line on: vectors of them then stay
@@ -47,7 +47,7 @@ impl Frame {
             lines: Box::new_uninit_slice(limit.div_ceil(SLOTS_PER_LINE)),
             limit,
             len: 0,
-            survey: 0,
+            header_cache: 0,
         }
     }
 
@@ -104,7 +104,7 @@ impl Frame {
     /// The packets, oldest first, for change in place.
     #[inline]
     pub fn slots_mut(&mut self) -> &mut [Slot] {
-        self.survey = 0;
+        self.header_cache = 0;
         // SAFETY: as in `slots`, and `&mut self` makes the borrow unique.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.len) }
     }
@@ -125,7 +125,7 @@ impl Frame {
     /// Takes the last packet.
     #[inline]
     pub fn pop(&mut self) -> Option<Slot> {
-        self.survey = 0;
+        self.header_cache = 0;
         self.len = self.len.checked_sub(1)?;
         // SAFETY: the element was in `..len` and is now outside it, so it is
         // read out exactly once.
@@ -185,14 +185,14 @@ impl Frame {
     /// Keeps the packets `keep` chooses, in their order, and passes the others
     /// to `out`, oldest first.
     #[inline]
-    pub fn sift(&mut self, mut keep: impl FnMut(&mut Slot) -> bool, mut out: impl FnMut(Slot)) {
-        self.sift_with(&mut (), |(), slot| keep(slot), |(), slot| out(slot));
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut Slot) -> bool, mut out: impl FnMut(Slot)) {
+        self.retain_with(&mut (), |(), slot| keep(slot), |(), slot| out(slot));
     }
 
-    /// As [`Frame::sift`], with one value that both closures use: a pool, whose arena gives the
+    /// As [`Frame::retain`], with one value that both closures use: a pool, whose arena gives the
     /// bytes of a packet and which takes it back.
     #[inline]
-    pub fn sift_with<T>(
+    pub fn retain_with<T>(
         &mut self,
         with: &mut T,
         mut keep: impl FnMut(&mut T, &mut Slot) -> bool,
@@ -224,7 +224,7 @@ impl Frame {
     /// packets stay: the loop only judges, and those that stay are moved together behind it, if any
     /// has left.
     #[inline(always)]
-    pub(crate) fn sift_judged<V>(
+    pub(crate) fn retain_judged<V>(
         &mut self,
         mut judge: impl FnMut(&mut Slot) -> Result<(), V>,
         mut out: impl FnMut(usize, Slot, V),
@@ -253,30 +253,30 @@ impl Frame {
         };
     }
 
-    /// Begins to look at packets of which some may leave: see [`Sift`].
+    /// Begins to look at packets of which some may leave: see [`RetainGuard`].
     #[inline(always)]
-    pub(crate) fn begin_sift(&mut self) -> Sift<'_> {
+    pub(crate) fn begin_retain(&mut self) -> RetainGuard<'_> {
         let count = self.take_len();
-        Sift { frame: self, count }
+        RetainGuard { frame: self, count }
     }
 
     /// Empties the frame, whose packets the caller takes over; returns how many there were.
     #[inline(always)]
     pub(crate) fn take_len(&mut self) -> usize {
-        self.survey = 0;
+        self.header_cache = 0;
         std::mem::take(&mut self.len)
     }
 
-    /// The number of the survey that knows the packets, if any does; zero if none.
+    /// The number of the header cache that knows the packets, if any does; zero if none.
     #[inline(always)]
-    pub(crate) fn survey(&self) -> u64 {
-        self.survey
+    pub(crate) fn header_cache(&self) -> u64 {
+        self.header_cache
     }
 
-    /// A survey knows the packets as they are now.
+    /// A header cache knows the packets as they are now.
     #[inline(always)]
-    pub(crate) fn set_survey(&mut self, number: u64) {
-        self.survey = number;
+    pub(crate) fn set_header_cache(&mut self, number: u64) {
+        self.header_cache = number;
     }
 
     /// Pointer to the first packet, for copies out by rings and pools.
@@ -313,7 +313,7 @@ impl Frame {
     #[inline]
     pub(crate) unsafe fn forget_front(&mut self, count: usize) {
         debug_assert!(count <= self.len);
-        self.survey = 0;
+        self.header_cache = 0;
         let rest = self.len - count;
         if rest > 0 && count > 0 {
             let base: *mut Slot = self.lines.as_mut_ptr().cast();
@@ -327,12 +327,12 @@ impl Frame {
 /// The packets of a frame while some of them [`leave`]. The frame is empty meanwhile: if there
 /// is a panic, packets are leaked and none is doubled.
 #[derive(Debug)]
-pub(crate) struct Sift<'a> {
+pub(crate) struct RetainGuard<'a> {
     frame: &'a mut Frame,
     count: usize,
 }
 
-impl Sift<'_> {
+impl RetainGuard<'_> {
     /// All of them, oldest first.
     #[inline(always)]
     pub(crate) fn slots(&mut self) -> &mut [Slot] {
@@ -357,7 +357,7 @@ impl Sift<'_> {
     /// Gives the packets that have not left back to the frame.
     #[inline(always)]
     pub(crate) fn end(self, any_left: bool) {
-        let Sift { frame, count } = self;
+        let RetainGuard { frame, count } = self;
         frame.len = if any_left {
             // SAFETY: all are initialised, and those that left are `GONE`.
             unsafe { close_gaps(frame.lines.as_mut_ptr().cast(), 0..count) }
@@ -367,7 +367,7 @@ impl Sift<'_> {
     }
 }
 
-/// Takes a packet out of a [`Sift`].
+/// Takes a packet out of a [`RetainGuard`].
 #[inline(always)]
 pub(crate) fn leave(slot: &mut Slot) -> Slot {
     std::mem::replace(slot, GONE)
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn sift_judged_keeps_order_on_both_sides() {
+    fn retain_judged_keeps_order_on_both_sides() {
         for count in 0..=13 {
             for keep in 0u32..8 {
                 let mut f = Frame::new(16);
@@ -476,7 +476,7 @@ mod tests {
                     f.push(slot(n)).unwrap();
                 }
                 let mut out = Vec::new();
-                f.sift_judged(
+                f.retain_judged(
                     |slot| {
                         slot.length += 100;
                         if keep >> (slot.buffer % 3) & 1 != 0 { Ok(()) } else { Err(slot.buffer) }
@@ -492,7 +492,7 @@ mod tests {
         let mut f = Frame::new(6);
         f.push(slot(0)).unwrap();
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            f.sift_judged(|_| -> Result<(), ()> { panic!("stop") }, |_, _, ()| {});
+            f.retain_judged(|_| -> Result<(), ()> { panic!("stop") }, |_, _, ()| {});
         }));
         assert!(panicked.is_err() && f.is_empty());
     }
@@ -509,16 +509,16 @@ mod tests {
     }
 
     #[test]
-    fn sift_keeps_order_on_both_sides() {
+    fn retain_keeps_order_on_both_sides() {
         let mut f = Frame::new(6);
         for n in 0..6 {
             f.push(slot(n)).unwrap();
         }
         let mut out = Vec::new();
-        f.sift(|slot| slot.buffer % 3 != 1, |slot| out.push(slot.buffer));
+        f.retain(|slot| slot.buffer % 3 != 1, |slot| out.push(slot.buffer));
         assert_eq!((names(&f), out), (vec![0, 2, 3, 5], vec![1, 4]));
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            f.sift(|_| panic!("stop"), drop);
+            f.retain(|_| panic!("stop"), drop);
         }));
         assert!(panicked.is_err() && f.is_empty());
     }

@@ -31,7 +31,6 @@ mod generation;
 mod lanes;
 mod meta;
 mod pages;
-mod part;
 mod pool;
 mod prefetch;
 mod processor;
@@ -39,14 +38,16 @@ mod reserved;
 pub mod ring;
 pub mod shared;
 mod slot;
+mod split;
 mod sync;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide;
 mod words;
 
 pub use arena::{
-    Accounting, Arena, ArenaOptions, BUFFER_MAX, Column, Head, HeadAt, HeadStep, Heads, LANES,
-    Leaves, Notes, Packet, PacketMut, PageKind, Survey, WordAt, WordBase, stride_for,
+    Accounting, Annotations, Arena, ArenaOptions, BUFFER_MAX, Column, HeaderBatch, HeaderCache,
+    HeaderKernel, HeaderLane, HeaderLocation, LANES, Packet, PacketMut, PageKind, PreservedFields,
+    WordAt, WordBase, stride_for,
 };
 pub use compare::equal_lanes;
 pub use error::MemoryError;
@@ -54,12 +55,12 @@ pub use foreign::{ForeignBytes, ForeignError, ForeignRegion, ForeignWords, MapLi
 pub use frame::{FRAME_DEFAULT, FRAME_LIMIT, Frame};
 pub use generation::Generation;
 pub use meta::{HeaderStart, Meta, Origin};
-pub use part::Ways;
 pub use pool::PoolCache;
 pub use prefetch::{prefetch, prefetch_second};
 pub use processor::{BitWork, with_bit_instructions, with_vectors};
 pub use reserved::{Backing, Reserved};
 pub use slot::{RawSlot, Slot};
+pub use split::OutputMap;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub use wide::{Eight, WIDE, Wide, WideWork, with_wide};
 pub use words::Words;

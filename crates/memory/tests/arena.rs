@@ -74,7 +74,7 @@ fn packets_are_sifted_with_all_of_them_at_hand() {
     let copies: Vec<_> =
         frame.slots_mut().iter_mut().skip(30).map(|slot| pool.share(slot).unwrap()).collect();
     let mut out = Vec::new();
-    arena.sift_packets(
+    arena.retain_packets(
         &mut frame,
         |packet| {
             let n = packet.meta().paint;
@@ -258,7 +258,7 @@ fn packets_at_hand_are_read_by_all_and_written_by_one() {
     frame.push(slot).unwrap();
     frame.push(copy).unwrap();
     let mut seen = 0;
-    arena.sift_read(
+    arena.retain_read(
         &mut frame,
         |packet| {
             assert_eq!((packet.bytes(), packet.meta().paint), (&b"abcd"[..], 7));

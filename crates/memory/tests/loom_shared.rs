@@ -2,7 +2,7 @@
 #![cfg(loom)]
 #![allow(missing_docs, reason = "a test program")]
 
-use linerate_memory::shared::{Ledger, Place, Receiver, Sender};
+use linerate_memory::shared::{Ledger, Receiver, RingMemory, Sender};
 use loom::{
     cell::UnsafeCell,
     sync::{
@@ -16,7 +16,7 @@ use loom::{
 #[derive(Clone)]
 struct Mapped(Arc<Vec<AtomicU64>>);
 
-impl Place for Mapped {
+impl RingMemory for Mapped {
     fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
         &self.0[at..at + count]
     }

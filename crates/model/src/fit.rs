@@ -12,7 +12,8 @@ mod solve;
 
 pub use bootstrap::{Bootstrap, Sampled, bootstrap};
 pub use models::{
-    FixedLatency, Line, PlainModel, PowerModel, TableModel, Term, ThroughputModel, effective_clock,
+    FixedLatency, LinearModel, PlainModel, PowerModel, TableModel, Term, ThroughputModel,
+    effective_clock,
 };
 pub use quality::{Comparison, Quality, compare, mape};
 pub use solve::fit;
@@ -107,7 +108,7 @@ pub enum Residual {
 }
 
 impl Residual {
-    pub(crate) fn of(self, measured: f64, predicted: f64) -> f64 {
+    pub(crate) fn between(self, measured: f64, predicted: f64) -> f64 {
         match self {
             Residual::Ratio => (measured / predicted).ln(),
             Residual::Rate => measured / predicted - 1.0,

@@ -58,6 +58,6 @@ pub use latency::Loop;
 pub use limits::{FRAME_OVERHEAD, Limit, Limits, line_rate};
 pub use memory::{Access, LatencyCurve, Memory};
 pub use plain::{Plain, cpu_per_gbit};
-pub use plan::{Answer, Calibration, Unreachable};
+pub use plan::{Calibration, Requirement, Unreachable};
 pub use power::{Power, sleeping_utilisation};
 pub use scaling::Scaling;

@@ -36,7 +36,7 @@ pub struct Unreachable {
 
 /// The needs of a rate, and its limit then.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answer<T> {
+pub struct Requirement<T> {
     /// The needed value. Where part of the likely costs cannot reach the rate at all, the interval
     /// reaches to infinity, and that of a budget to zero.
     pub needed: Estimate<T>,
@@ -80,7 +80,7 @@ impl Calibration {
         scenario: &Scenario,
         rate: PacketsPerSecond,
         level: f64,
-    ) -> Result<Answer<Hertz>, Unreachable> {
+    ) -> Result<Requirement<Hertz>, Unreachable> {
         let solve = |costs: &Costs| clock(costs, scenario, rate).map(Hertz::get);
         let needed = self.invert(level, f64::INFINITY, solve)?;
         let found = Scenario { clock: Hertz::new(needed.value), ..scenario.clone() };
@@ -94,7 +94,7 @@ impl Calibration {
         scenario: &Scenario,
         rate: PacketsPerSecond,
         level: f64,
-    ) -> Result<Answer<CyclesPerPacket>, Unreachable> {
+    ) -> Result<Requirement<CyclesPerPacket>, Unreachable> {
         let solve = |costs: &Costs| budget(costs, scenario, rate).map(CyclesPerPacket::get);
         let needed = self.invert(level, 0.0, solve)?;
         let found = Scenario { work: CyclesPerPacket::new(needed.value), ..scenario.clone() };
@@ -107,7 +107,7 @@ impl Calibration {
         scenario: &Scenario,
         rate: PacketsPerSecond,
         level: f64,
-    ) -> Result<Answer<f64>, Unreachable> {
+    ) -> Result<Requirement<f64>, Unreachable> {
         let solve = |costs: &Costs| workers(costs, scenario, rate).map(f64::from);
         let needed = self.invert(level, f64::INFINITY, solve)?;
         let found = Scenario { workers: needed.value as u32, ..scenario.clone() };
@@ -126,8 +126,8 @@ impl Calibration {
         Ok(Estimate::from_samples(value, samples, level))
     }
 
-    fn answer<T>(&self, found: &Scenario, needed: Estimate<T>) -> Answer<T> {
-        Answer { needed, limit: self.costs.predict(found).limit }
+    fn answer<T>(&self, found: &Scenario, needed: Estimate<T>) -> Requirement<T> {
+        Requirement { needed, limit: self.costs.predict(found).limit }
     }
 }
 

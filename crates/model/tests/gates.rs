@@ -205,7 +205,7 @@ fn outliers_do_not_matter() {
     }
     let error = |train: &[_], loss| {
         let fitted = fit(&everything(), train, loss).unwrap();
-        Quality::of(&everything(), &fitted, &clean).mape
+        Quality::evaluate(&everything(), &fitted, &clean).mape
     };
     let (robust, squares) = (error(&train, Loss::Huber), error(&train, Loss::Square));
     assert!(robust < 0.05, "{robust}");

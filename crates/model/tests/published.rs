@@ -4,8 +4,8 @@
 use linerate_model::{
     Access, Cost, Costs, LatencyCurve, Limit, Limits, Memory, Plain, Scenario, cpu_per_gbit,
     fit::{
-        Comparison, Fit, Line, Loss, Model, Observation, PlainModel, Quality, TableModel, Term,
-        ThroughputModel, compare, fit, mape,
+        Comparison, Fit, LinearModel, Loss, Model, Observation, PlainModel, Quality, TableModel,
+        Term, ThroughputModel, compare, fit, mape,
     },
     line_rate,
     units::{BitsPerSecond, Bytes, CyclesPerPacket, Hertz, Packets, PacketsPerSecond, Seconds},
@@ -115,7 +115,7 @@ fn routing_against_destinations() {
     near(get(&fitted, "base"), 169e-9, 0.02);
     near(get(&fitted, "step"), 7.4e-9, 0.05);
     near(get(&fitted, "log2 saturation"), 4000f64.log2(), 0.05);
-    assert!(Quality::of(&TableModel, &fitted, &rest).mape < 0.022);
+    assert!(Quality::evaluate(&TableModel, &fitted, &rest).mape < 0.022);
 }
 
 /// The latency of an access found with one framework predicts that found with
@@ -207,7 +207,7 @@ fn cores() {
     let base = Costs { stall: PacketsPerSecond::new(34.8 * MPPS).period(), ..Costs::default() };
     let workers = ThroughputModel { base, free: vec![Term::Contention, Term::Coherence] };
     let fitted = fit(&workers, &points, Loss::Square).unwrap();
-    let quality = Quality::of(&workers, &fitted, &points);
+    let quality = Quality::evaluate(&workers, &fitted, &points);
     assert!(quality.mape < 0.024, "{quality:?}");
     // The two trade off against each other on so few points.
     assert!((get(&fitted, "contention") - 0.084).abs() < 0.02, "{fitted:?}");
@@ -249,7 +249,7 @@ fn the_emulated_load_is_a_line() {
         .map(|step| f64::from(step) * 50.0)
         .map(|value| Observation::new(value, value + 77.0))
         .collect();
-    let line = fit(&Line, &points, Loss::Huber).unwrap();
+    let line = fit(&LinearModel, &points, Loss::Huber).unwrap();
     near(get(&line, "slope"), 1.0, 1e-6);
     near(get(&line, "intercept"), 77.0, 1e-6);
     assert!(line.r_squared > 0.999_999);

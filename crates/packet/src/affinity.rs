@@ -22,7 +22,7 @@ const BRIDGED: EtherType = EtherType(0x6558);
 
 /// Parts of a packet's flow that are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Parts {
+pub enum HashFields {
     /// Addresses, protocol, ports and VLAN.
     #[default]
     Flow,
@@ -36,7 +36,7 @@ pub enum Parts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
     /// Parts that are hashed.
-    pub parts: Parts,
+    pub parts: HashFields,
     /// Whether tunnels are looked into.
     pub inner: bool,
     /// Whether both directions of a flow have the same hash.
@@ -52,10 +52,12 @@ impl Affinity {
     #[inline]
     #[must_use]
     pub fn hash(&self, frame: &[u8]) -> (u64, bool) {
-        if self.parts == Parts::Vlan {
+        if self.parts == HashFields::Vlan {
             return (vlan_key(frame).hash64(self.seed), true);
         }
-        if let Some(flow) = usual(frame).filter(|flow| !(self.inner && may_be_tunnel(flow))) {
+        if let Some(flow) =
+            plain_ipv4_flow(frame).filter(|flow| !(self.inner && may_be_tunnel(flow)))
+        {
             return (self.hash_of(flow), true);
         }
         self.hash_any(frame)
@@ -65,8 +67,8 @@ impl Affinity {
     #[inline(always)]
     fn hash_of(&self, flow: FlowV4) -> u64 {
         let FlowKey::V4(flow) = (match self.parts {
-            Parts::Addresses => addresses(FlowKey::V4(flow)),
-            Parts::Flow | Parts::Vlan => FlowKey::V4(flow),
+            HashFields::Addresses => addresses(FlowKey::V4(flow)),
+            HashFields::Flow | HashFields::Vlan => FlowKey::V4(flow),
         }) else {
             unreachable!("a flow of IPv4 stays one")
         };
@@ -81,8 +83,8 @@ impl Affinity {
         FlowV4 { src, dst, src_port, dst_port, ..flow }.hash64(self.seed)
     }
 
-    /// As `hash`, for frames that [`usual`] does not read. Out of line, so that the others do not
-    /// pay.
+    /// As `hash`, for frames that [`plain_ipv4_flow`] does not read. Out of line, so that the
+    /// others do not pay.
     #[inline(never)]
     fn hash_any(&self, frame: &[u8]) -> (u64, bool) {
         let (key, is_ip) = match extract(frame, self.vlan) {
@@ -90,7 +92,7 @@ impl Affinity {
             Ok(flow) => (flow.key, true),
             Err(_) => (ethernet_key(frame), false),
         };
-        let key = if is_ip && self.parts == Parts::Addresses { addresses(key) } else { key };
+        let key = if is_ip && self.parts == HashFields::Addresses { addresses(key) } else { key };
         let key = if self.symmetric { key.symmetric() } else { key };
         (key.hash64(self.seed), is_ip)
     }
@@ -122,7 +124,7 @@ impl Affinity {
 /// The flow of nearly all packets: IPv4 without options, in Ethernet without a tag, whole, and of a
 /// protocol with ports. It equals the result of [`extract`], by one look at each field.
 #[inline(always)]
-fn usual(frame: &[u8]) -> Option<FlowV4> {
+fn plain_ipv4_flow(frame: &[u8]) -> Option<FlowV4> {
     const NETWORK: usize = 14;
     /// Of Ethernet, IP and the ports.
     const HEADERS: usize = 14 + 20 + 4;
@@ -244,7 +246,7 @@ mod tests {
             if cut >= 30 {
                 packet.truncate(packet.len() - (cut - 30));
             }
-            let parts = if addresses { Parts::Addresses } else { Parts::Flow };
+            let parts = if addresses { HashFields::Addresses } else { HashFields::Flow };
             let affinity = Affinity { seed, ..by(parts, inner, symmetric) };
             prop_assert_eq!(affinity.hash(&packet), affinity.hash_any(&packet));
         }
@@ -270,14 +272,14 @@ mod tests {
         packet
     }
 
-    fn by(parts: Parts, inner: bool, symmetric: bool) -> Affinity {
+    fn by(parts: HashFields, inner: bool, symmetric: bool) -> Affinity {
         Affinity { parts, inner, symmetric, ..Affinity::default() }
     }
 
     #[test]
     fn directions_are_one_flow_when_asked() {
         let (there, back) = (udp(1, (1000, 53), false, &[]), udp(1, (1000, 53), true, &[]));
-        let (both, each) = (by(Parts::Flow, false, true), by(Parts::Flow, false, false));
+        let (both, each) = (by(HashFields::Flow, false, true), by(HashFields::Flow, false, false));
         assert_eq!(both.hash(&there), both.hash(&back));
         assert_ne!(each.hash(&there), each.hash(&back));
         assert!(both.hash(&there).1);
@@ -286,7 +288,7 @@ mod tests {
     #[test]
     fn what_is_not_ip_goes_by_its_ethernet_addresses() {
         let arp = |src: u8, dst: u8| [2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 8, 6, 0, 1];
-        for parts in [Parts::Flow, Parts::Addresses] {
+        for parts in [HashFields::Flow, HashFields::Addresses] {
             let affinity = by(parts, true, true);
             let (there, is_ip) = affinity.hash(&arp(1, 2));
             assert!(!is_ip);
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn hosts_stay_together_by_their_addresses() {
-        let affinity = by(Parts::Addresses, false, true);
+        let affinity = by(HashFields::Addresses, false, true);
         let one = affinity.hash(&udp(1, (1000, 53), false, &[])).0;
         assert_eq!(affinity.hash(&udp(1, (7, 8), true, &[])).0, one);
         assert_ne!(affinity.hash(&udp(2, (1000, 53), false, &[])).0, one);
@@ -306,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_vlan_stays_together_whatever_is_in_it() {
-        let affinity = by(Parts::Vlan, false, true);
+        let affinity = by(HashFields::Vlan, false, true);
         let tagged = |id: u8, host: u8| {
             let mut packet = udp(host, (1, 2), false, &[]);
             packet.splice(12..12, [0x81, 0, 0, id]);
@@ -324,7 +326,8 @@ mod tests {
             let rest = [&[8, 0, 0, 0, 0, 0, 7, 0][..], inner].concat();
             udp(host, (5000, vxlan::UDP_PORT), false, &rest)
         };
-        let (inside, outside) = (by(Parts::Flow, true, true), by(Parts::Flow, false, true));
+        let (inside, outside) =
+            (by(HashFields::Flow, true, true), by(HashFields::Flow, false, true));
         let plain = inside.hash(&inner(1, false));
         assert_eq!(inside.hash(&vxlan(1, &inner(1, false))), plain);
         assert_eq!(inside.hash(&vxlan(2, &inner(1, true))), plain);

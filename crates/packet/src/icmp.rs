@@ -24,21 +24,21 @@ pub(crate) mod field {
 
 /// The type of an ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kind(pub u8);
+pub struct IcmpType(pub u8);
 
-impl Kind {
+impl IcmpType {
     /// Answer to an echo request.
-    pub const ECHO_REPLY: Kind = Kind(0);
+    pub const ECHO_REPLY: IcmpType = IcmpType(0);
     /// The quoted packet could not be delivered; the code says why.
-    pub const UNREACHABLE: Kind = Kind(3);
+    pub const UNREACHABLE: IcmpType = IcmpType(3);
     /// A better router for the quoted packet.
-    pub const REDIRECT: Kind = Kind(5);
+    pub const REDIRECT: IcmpType = IcmpType(5);
     /// "Ping".
-    pub const ECHO_REQUEST: Kind = Kind(8);
+    pub const ECHO_REQUEST: IcmpType = IcmpType(8);
     /// The time to live of the quoted packet ran out.
-    pub const TIME_EXCEEDED: Kind = Kind(11);
+    pub const TIME_EXCEEDED: IcmpType = IcmpType(11);
     /// A field of the quoted packet is wrong.
-    pub const PARAMETER_PROBLEM: Kind = Kind(12);
+    pub const PARAMETER_PROBLEM: IcmpType = IcmpType(12);
 
     /// Does the message quote the packet that caused it?
     #[inline]
@@ -46,7 +46,10 @@ impl Kind {
     pub const fn is_error(self) -> bool {
         matches!(
             self,
-            Kind::UNREACHABLE | Kind::REDIRECT | Kind::TIME_EXCEEDED | Kind::PARAMETER_PROBLEM
+            IcmpType::UNREACHABLE
+                | IcmpType::REDIRECT
+                | IcmpType::TIME_EXCEEDED
+                | IcmpType::PARAMETER_PROBLEM
         )
     }
 }
@@ -62,8 +65,8 @@ impl<T: AsRef<[u8]>> Icmp<T> {
 
     /// The type of the message.
     #[inline]
-    pub fn kind(&self) -> Kind {
-        Kind(self.head()[field::KIND])
+    pub fn kind(&self) -> IcmpType {
+        IcmpType(self.head()[field::KIND])
     }
 
     /// The type's variant.
@@ -113,7 +116,7 @@ impl<T: AsRef<[u8]>> Icmp<T> {
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmp<T> {
     /// Sets the type of the message.
     #[inline]
-    pub fn set_kind(&mut self, kind: Kind) {
+    pub fn set_kind(&mut self, kind: IcmpType) {
         self.head_mut()[field::KIND] = kind.0;
     }
 
@@ -165,13 +168,15 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmp<T> {
 impl<T: AsRef<[u8]>> fmt::Display for Icmp<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind() {
-            Kind::ECHO_REQUEST => {
+            IcmpType::ECHO_REQUEST => {
                 write!(f, "icmp echo request id {} seq {}", self.ident(), self.seq())
             }
-            Kind::ECHO_REPLY => write!(f, "icmp echo reply id {} seq {}", self.ident(), self.seq()),
-            Kind::UNREACHABLE => write!(f, "icmp unreachable code {}", self.code()),
-            Kind::TIME_EXCEEDED => write!(f, "icmp time exceeded code {}", self.code()),
-            Kind(other) => write!(f, "icmp type {other} code {}", self.code()),
+            IcmpType::ECHO_REPLY => {
+                write!(f, "icmp echo reply id {} seq {}", self.ident(), self.seq())
+            }
+            IcmpType::UNREACHABLE => write!(f, "icmp unreachable code {}", self.code()),
+            IcmpType::TIME_EXCEEDED => write!(f, "icmp time exceeded code {}", self.code()),
+            IcmpType(other) => write!(f, "icmp type {other} code {}", self.code()),
         }
     }
 }
@@ -188,11 +193,11 @@ mod tests {
     #[test]
     fn reads_the_golden_message() {
         let icmp = Icmp::new_checked(&ECHO[..]).unwrap();
-        assert_eq!((icmp.kind(), icmp.code()), (Kind::ECHO_REQUEST, 0));
+        assert_eq!((icmp.kind(), icmp.code()), (IcmpType::ECHO_REQUEST, 0));
         assert_eq!((icmp.ident(), icmp.seq(), icmp.rest()), (0x1234, 7, 0x1234_0007));
         assert_eq!(icmp.payload(), b"hello");
         assert!(icmp.verify_checksum(), "{:#06x}", icmp.checksum());
-        assert!(!icmp.kind().is_error() && Kind::UNREACHABLE.is_error());
+        assert!(!icmp.kind().is_error() && IcmpType::UNREACHABLE.is_error());
         assert_eq!(icmp.to_string(), "icmp echo request id 4660 seq 7");
     }
 
@@ -200,7 +205,7 @@ mod tests {
     fn writes_the_golden_message() {
         let mut bytes = [0xaa; 13];
         let mut icmp = Icmp::init(&mut bytes[..]).unwrap();
-        icmp.set_kind(Kind::ECHO_REQUEST);
+        icmp.set_kind(IcmpType::ECHO_REQUEST);
         icmp.set_ident(0x1234);
         icmp.set_seq(7);
         icmp.payload_mut().copy_from_slice(b"hello");

@@ -25,29 +25,29 @@ pub(crate) mod field {
 
 /// The type of an `ICMPv6` message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kind(pub u8);
+pub struct Icmpv6Type(pub u8);
 
-impl Kind {
+impl Icmpv6Type {
     /// The quoted packet could not be delivered; the code says why.
-    pub const UNREACHABLE: Kind = Kind(1);
+    pub const UNREACHABLE: Icmpv6Type = Icmpv6Type(1);
     /// The quoted packet is larger than the next link's MTU.
-    pub const PACKET_TOO_BIG: Kind = Kind(2);
+    pub const PACKET_TOO_BIG: Icmpv6Type = Icmpv6Type(2);
     /// The hop limit of the quoted packet ran out.
-    pub const TIME_EXCEEDED: Kind = Kind(3);
+    pub const TIME_EXCEEDED: Icmpv6Type = Icmpv6Type(3);
     /// A field of the quoted packet is wrong.
-    pub const PARAMETER_PROBLEM: Kind = Kind(4);
+    pub const PARAMETER_PROBLEM: Icmpv6Type = Icmpv6Type(4);
     /// "Ping".
-    pub const ECHO_REQUEST: Kind = Kind(128);
+    pub const ECHO_REQUEST: Icmpv6Type = Icmpv6Type(128);
     /// Answer to an echo request.
-    pub const ECHO_REPLY: Kind = Kind(129);
+    pub const ECHO_REPLY: Icmpv6Type = Icmpv6Type(129);
     /// Router solicitation: asks for the routers of the link.
-    pub const ROUTER_SOLICITATION: Kind = Kind(133);
+    pub const ROUTER_SOLICITATION: Icmpv6Type = Icmpv6Type(133);
     /// A router and its prefixes.
-    pub const ROUTER_ADVERTISEMENT: Kind = Kind(134);
+    pub const ROUTER_ADVERTISEMENT: Icmpv6Type = Icmpv6Type(134);
     /// Neighbour solicitation: asks for the link-layer address of the target.
-    pub const NEIGHBOUR_SOLICITATION: Kind = Kind(135);
+    pub const NEIGHBOUR_SOLICITATION: Icmpv6Type = Icmpv6Type(135);
     /// The sender has the target address.
-    pub const NEIGHBOUR_ADVERTISEMENT: Kind = Kind(136);
+    pub const NEIGHBOUR_ADVERTISEMENT: Icmpv6Type = Icmpv6Type(136);
 
     /// Does the message quote the packet that caused it?
     #[inline]
@@ -68,8 +68,8 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
 
     /// The type of the message.
     #[inline]
-    pub fn kind(&self) -> Kind {
-        Kind(self.head()[field::KIND])
+    pub fn kind(&self) -> Icmpv6Type {
+        Icmpv6Type(self.head()[field::KIND])
     }
 
     /// The type's variant.
@@ -117,8 +117,10 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
     }
 
     fn neighbour_body(&self) -> Option<&[u8]> {
-        let neighbour =
-            matches!(self.kind(), Kind::NEIGHBOUR_SOLICITATION | Kind::NEIGHBOUR_ADVERTISEMENT);
+        let neighbour = matches!(
+            self.kind(),
+            Icmpv6Type::NEIGHBOUR_SOLICITATION | Icmpv6Type::NEIGHBOUR_ADVERTISEMENT
+        );
         neighbour.then(|| self.payload())
     }
 
@@ -139,7 +141,7 @@ impl<T: AsRef<[u8]>> Icmpv6<T> {
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmpv6<T> {
     /// Sets the type of the message.
     #[inline]
-    pub fn set_kind(&mut self, kind: Kind) {
+    pub fn set_kind(&mut self, kind: Icmpv6Type) {
         self.head_mut()[field::KIND] = kind.0;
     }
 
@@ -191,19 +193,19 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Icmpv6<T> {
 impl<T: AsRef<[u8]>> fmt::Display for Icmpv6<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind(), self.target()) {
-            (Kind::ECHO_REQUEST, _) => {
+            (Icmpv6Type::ECHO_REQUEST, _) => {
                 write!(f, "icmpv6 echo request id {} seq {}", self.ident(), self.seq())
             }
-            (Kind::ECHO_REPLY, _) => {
+            (Icmpv6Type::ECHO_REPLY, _) => {
                 write!(f, "icmpv6 echo reply id {} seq {}", self.ident(), self.seq())
             }
-            (Kind::NEIGHBOUR_SOLICITATION, Some(target)) => {
+            (Icmpv6Type::NEIGHBOUR_SOLICITATION, Some(target)) => {
                 write!(f, "icmpv6 neighbour solicitation for {target}")
             }
-            (Kind::NEIGHBOUR_ADVERTISEMENT, Some(target)) => {
+            (Icmpv6Type::NEIGHBOUR_ADVERTISEMENT, Some(target)) => {
                 write!(f, "icmpv6 neighbour advertisement of {target}")
             }
-            (Kind(other), _) => write!(f, "icmpv6 type {other} code {}", self.code()),
+            (Icmpv6Type(other), _) => write!(f, "icmpv6 type {other} code {}", self.code()),
         }
     }
 }
@@ -273,7 +275,7 @@ mod tests {
     #[test]
     fn reads_the_golden_solicitation() {
         let icmp = Icmpv6::new_checked(&SOLICITATION[..]).unwrap();
-        assert_eq!((icmp.kind(), icmp.code()), (Kind::NEIGHBOUR_SOLICITATION, 0));
+        assert_eq!((icmp.kind(), icmp.code()), (Icmpv6Type::NEIGHBOUR_SOLICITATION, 0));
         assert_eq!(icmp.target(), Some("fe80::2".parse().unwrap()));
         let options: Vec<_> = icmp.neighbour_options().map(Result::unwrap).collect();
         assert_eq!(options, [NeighbourOption::SourceLinkLayer(MacAddr([2, 0, 0, 0, 0, 1]))]);
@@ -285,7 +287,7 @@ mod tests {
     fn writes_the_golden_solicitation() {
         let mut bytes = [0xaa; 32];
         let mut icmp = Icmpv6::init(&mut bytes[..]).unwrap();
-        icmp.set_kind(Kind::NEIGHBOUR_SOLICITATION);
+        icmp.set_kind(Icmpv6Type::NEIGHBOUR_SOLICITATION);
         icmp.payload_mut().copy_from_slice(&SOLICITATION[8..]);
         icmp.fill_checksum(pseudo(32));
         assert_eq!(bytes, SOLICITATION);
@@ -295,14 +297,14 @@ mod tests {
     fn reads_and_writes_an_echo() {
         let mut bytes = [0; 8];
         let mut icmp = Icmpv6::init(&mut bytes[..]).unwrap();
-        icmp.set_kind(Kind::ECHO_REQUEST);
+        icmp.set_kind(Icmpv6Type::ECHO_REQUEST);
         icmp.set_ident(0x1234);
         icmp.set_seq(7);
         assert_eq!((icmp.ident(), icmp.seq(), icmp.rest()), (0x1234, 7, 0x1234_0007));
         assert_eq!(icmp.to_string(), "icmpv6 echo request id 4660 seq 7");
         assert_eq!(icmp.target(), None);
         assert_eq!(icmp.neighbour_options().count(), 0);
-        assert!(!Kind::ECHO_REQUEST.is_error() && Kind::PACKET_TOO_BIG.is_error());
+        assert!(!Icmpv6Type::ECHO_REQUEST.is_error() && Icmpv6Type::PACKET_TOO_BIG.is_error());
     }
 
     #[test]

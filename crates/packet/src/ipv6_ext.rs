@@ -33,7 +33,7 @@ impl Fragment {
     /// The content of an extension header, if it is a fragment header.
     #[inline]
     #[must_use]
-    pub fn of(extension: &Extension<'_>) -> Option<Fragment> {
+    pub fn from_extension(extension: &Extension<'_>) -> Option<Fragment> {
         if extension.kind != IpProtocol::FRAGMENT {
             return None;
         }
@@ -94,7 +94,7 @@ fn walk(next: IpProtocol, payload: &[u8]) -> Result<UpperLayer, Malformed> {
     let mut walk = Extensions::new(next, payload);
     let mut fragment = None;
     for extension in walk.by_ref() {
-        fragment = Fragment::of(&extension?).or(fragment);
+        fragment = Fragment::from_extension(&extension?).or(fragment);
     }
     Ok(UpperLayer { protocol: walk.next, offset: payload.len() - walk.rest.len(), fragment })
 }
@@ -175,7 +175,8 @@ impl<'a> Iterator for Extensions<'a> {
         self.next = IpProtocol(following);
         self.rest = rest;
         self.left -= 1;
-        self.done = Fragment::of(&extension).is_some_and(|fragment| fragment.offset != 0);
+        self.done =
+            Fragment::from_extension(&extension).is_some_and(|fragment| fragment.offset != 0);
         Some(Ok(extension))
     }
 }

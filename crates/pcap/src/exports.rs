@@ -5,10 +5,10 @@ use std::ffi::{c_char, c_int, c_long, c_uint, c_void};
 
 use crate::{
     abi::{BpfProgram, Callback, Dumper, ERROR, Interface, PacketHeader, Pcap, Statistics},
-    alone,
     bpf::Instruction,
     calls::{device, dump, filter, link, options, read, send, state},
     handle::Handle,
+    no_libpcap,
     system::Function,
 };
 
@@ -43,7 +43,7 @@ impl<T> Failing for *const T {
 
 /// Implementation of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum ExportSource {
     /// By the system library.
     Forwarded,
     /// Here for our handles, by the system library for its own.
@@ -60,7 +60,7 @@ pub enum How {
 macro_rules! exports {
     ($($how:ident fn $name:ident($($argument:ident: $type:ty),*) -> $return:ty $(= $ours:path)?;)*) => {
         /// Every function that is exported, and how it is done.
-        pub const FUNCTIONS: &[(&str, How)] = &[$((stringify!($name), how!($how))),*];
+        pub const FUNCTIONS: &[(&str, ExportSource)] = &[$((stringify!($name), how!($how))),*];
 
         /// The functions of the system library. `None` when there is none.
         pub(crate) mod system {
@@ -112,19 +112,19 @@ macro_rules! exports {
 
 macro_rules! how {
     (forward) => {
-        How::Forwarded
+        ExportSource::Forwarded
     };
     (handle) => {
-        How::ByHandle
+        ExportSource::ByHandle
     };
     (last) => {
-        How::ByHandle
+        ExportSource::ByHandle
     };
     (name) => {
-        How::ByName
+        ExportSource::ByName
     };
     (alone) => {
-        How::Alone
+        ExportSource::Alone
     };
 }
 
@@ -135,7 +135,7 @@ macro_rules! export {
     };
     (handle $name:ident($pcap:ident $(, $argument:ident)*) -> $return:ty = $ours:path) => {
         // SAFETY: the caller gives a handle that has not been closed.
-        match unsafe { Handle::of($pcap) } {
+        match unsafe { Handle::from_pointer($pcap) } {
             // SAFETY: the other arguments are as libpcap's documentation says.
             Some(handle) => unsafe { $ours(handle $(, $argument)*) },
             // SAFETY: it is called as this was.
@@ -145,7 +145,7 @@ macro_rules! export {
     };
     (last $name:ident($pcap:ident) -> $return:ty = $ours:path) => {
         // SAFETY: the caller gives a handle that has not been closed. No reference to it stays.
-        if unsafe { Handle::of($pcap) }.is_some() {
+        if unsafe { Handle::from_pointer($pcap) }.is_some() {
             // SAFETY: it is ours, and the caller does not use it any more.
             unsafe { $ours($pcap) }
         } else {
@@ -208,11 +208,11 @@ exports! {
     handle fn pcap_compile(pcap: *mut Pcap, program: *mut BpfProgram, text: *const c_char, optimize: c_int, mask: u32) -> c_int = filter::compile;
     handle fn pcap_setfilter(pcap: *mut Pcap, program: *mut BpfProgram) -> c_int = filter::set;
     handle fn pcap_setdirection(pcap: *mut Pcap, direction: c_int) -> c_int = filter::set_direction;
-    alone fn pcap_compile_nopcap(snaplen: c_int, datalink: c_int, program: *mut BpfProgram, text: *const c_char, optimize: c_int, mask: u32) -> c_int = alone::compile_nopcap;
-    alone fn pcap_freecode(program: *mut BpfProgram) -> () = alone::free_code;
-    alone fn pcap_offline_filter(program: *const BpfProgram, header: *const PacketHeader, packet: *const u8) -> c_int = alone::offline_filter;
-    alone fn bpf_filter(instructions: *const Instruction, packet: *const u8, length: c_uint, captured: c_uint) -> c_uint = alone::bpf_filter;
-    alone fn bpf_validate(instructions: *const Instruction, length: c_int) -> c_int = alone::bpf_validate;
+    alone fn pcap_compile_nopcap(snaplen: c_int, datalink: c_int, program: *mut BpfProgram, text: *const c_char, optimize: c_int, mask: u32) -> c_int = no_libpcap::compile_nopcap;
+    alone fn pcap_freecode(program: *mut BpfProgram) -> () = no_libpcap::free_code;
+    alone fn pcap_offline_filter(program: *const BpfProgram, header: *const PacketHeader, packet: *const u8) -> c_int = no_libpcap::offline_filter;
+    alone fn bpf_filter(instructions: *const Instruction, packet: *const u8, length: c_uint, captured: c_uint) -> c_uint = no_libpcap::bpf_filter;
+    alone fn bpf_validate(instructions: *const Instruction, length: c_int) -> c_int = no_libpcap::bpf_validate;
     forward fn bpf_image(instruction: *const Instruction, at: c_int) -> *mut c_char;
     forward fn bpf_dump(program: *const BpfProgram, option: c_int) -> ();
 
@@ -242,23 +242,23 @@ exports! {
     forward fn pcap_dump_ftell64(dumper: *mut Dumper) -> i64;
 
     // Capture files that are read, and handles without a device.
-    alone fn pcap_open_offline(name: *const c_char, errbuf: *mut c_char) -> *mut Pcap = alone::open_offline;
-    alone fn pcap_open_offline_with_tstamp_precision(name: *const c_char, precision: c_uint, errbuf: *mut c_char) -> *mut Pcap = alone::open_offline_with_precision;
-    alone fn pcap_fopen_offline(file: *mut libc::FILE, errbuf: *mut c_char) -> *mut Pcap = alone::open_file;
-    alone fn pcap_fopen_offline_with_tstamp_precision(file: *mut libc::FILE, precision: c_uint, errbuf: *mut c_char) -> *mut Pcap = alone::open_file_with_precision;
+    alone fn pcap_open_offline(name: *const c_char, errbuf: *mut c_char) -> *mut Pcap = no_libpcap::open_offline;
+    alone fn pcap_open_offline_with_tstamp_precision(name: *const c_char, precision: c_uint, errbuf: *mut c_char) -> *mut Pcap = no_libpcap::open_offline_with_precision;
+    alone fn pcap_fopen_offline(file: *mut libc::FILE, errbuf: *mut c_char) -> *mut Pcap = no_libpcap::open_file;
+    alone fn pcap_fopen_offline_with_tstamp_precision(file: *mut libc::FILE, precision: c_uint, errbuf: *mut c_char) -> *mut Pcap = no_libpcap::open_file_with_precision;
     forward fn pcap_open_dead(link: c_int, snaplen: c_int) -> *mut Pcap;
     forward fn pcap_open_dead_with_tstamp_precision(link: c_int, snaplen: c_int, precision: c_uint) -> *mut Pcap;
 
     // Memory that the caller frees.
-    alone fn pcap_freealldevs(devices: *mut Interface) -> () = alone::free_devices;
-    alone fn pcap_free_datalinks(links: *mut c_int) -> () = alone::free_list;
-    alone fn pcap_free_tstamp_types(types: *mut c_int) -> () = alone::free_list;
+    alone fn pcap_freealldevs(devices: *mut Interface) -> () = no_libpcap::free_devices;
+    alone fn pcap_free_datalinks(links: *mut c_int) -> () = no_libpcap::free_list;
+    alone fn pcap_free_tstamp_types(types: *mut c_int) -> () = no_libpcap::free_list;
 
     // Names and numbers.
-    alone fn pcap_init(options: c_uint, errbuf: *mut c_char) -> c_int = alone::init;
-    alone fn pcap_lib_version() -> *const c_char = alone::version;
-    alone fn pcap_statustostr(status: c_int) -> *const c_char = alone::status_text;
-    alone fn pcap_strerror(error: c_int) -> *const c_char = alone::error_text;
+    alone fn pcap_init(options: c_uint, errbuf: *mut c_char) -> c_int = no_libpcap::init;
+    alone fn pcap_lib_version() -> *const c_char = no_libpcap::version;
+    alone fn pcap_statustostr(status: c_int) -> *const c_char = no_libpcap::status_text;
+    alone fn pcap_strerror(error: c_int) -> *const c_char = no_libpcap::error_text;
     forward fn pcap_datalink_name_to_val(name: *const c_char) -> c_int;
     forward fn pcap_datalink_val_to_name(link: c_int) -> *const c_char;
     forward fn pcap_datalink_val_to_description(link: c_int) -> *const c_char;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::{
     boundary::{Anchor, Boundary, flush_held, is_reading},
-    port::PortOutlet,
+    port::PortSink,
 };
 
 /// Packets that are held back at most.
@@ -32,8 +32,8 @@ pub(crate) enum SendFailure {
 }
 
 /// Destination of packets.
-pub(crate) trait Outlet: Send {
-    /// Takes a packet; it may hold it back until [`Outlet::flush`] when it is told so.
+pub(crate) trait PacketSink: Send {
+    /// Takes a packet; it may hold it back until [`PacketSink::flush`] when it is told so.
     fn send(&mut self, packet: &[u8], hold: bool) -> Result<(), SendFailure>;
 
     /// Sends the packets held back; returns how many packets there was no room for yet.
@@ -50,16 +50,16 @@ pub(crate) trait Outlet: Send {
     fn close(&mut self) {}
 }
 
-/// The outlet of a handle: the receiving thread may be another one, and both may send.
+/// The packet sink of a handle: the receiving thread may be another one, and both may send.
 #[derive(Clone)]
-pub(crate) struct Sender(Arc<Mutex<Box<dyn Outlet>>>);
+pub(crate) struct Sender(Arc<Mutex<Box<dyn PacketSink>>>);
 
 impl Sender {
-    pub(crate) fn new(outlet: Box<dyn Outlet>) -> Sender {
-        Sender(Arc::new(Mutex::new(outlet)))
+    pub(crate) fn new(sink: Box<dyn PacketSink>) -> Sender {
+        Sender(Arc::new(Mutex::new(sink)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Box<dyn Outlet>> {
+    fn lock(&self) -> MutexGuard<'_, Box<dyn PacketSink>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,21 +71,21 @@ impl Sender {
         ends: impl Fn() -> Option<i32>,
     ) -> Result<(), SendFailure> {
         let hold = boundary::holds_back();
-        let mut outlet = self.lock();
+        let mut sink = self.lock();
         loop {
-            match outlet.send(packet, hold) {
+            match sink.send(packet, hold) {
                 Err(SendFailure::Full) => match ends() {
                     Some(number) => return Err(SendFailure::Errno(number)),
                     None => {
-                        outlet.flush();
-                        outlet.wait();
+                        sink.flush();
+                        sink.wait();
                     }
                 },
                 Err(failure) => return Err(failure),
                 Ok(()) => break,
             }
         }
-        drop(outlet);
+        drop(sink);
         if hold {
             boundary::remember(self);
         }
@@ -95,20 +95,20 @@ impl Sender {
     /// Sends the packets held back; waits for room, for the program was told that they were sent,
     /// but not when it `ends`. Returns true if all are on their way.
     fn flush(&self, ends: impl Fn() -> bool) -> bool {
-        let mut outlet = self.lock();
-        while outlet.flush() > 0 {
+        let mut sink = self.lock();
+        while sink.flush() > 0 {
             if ends() {
                 return false;
             }
-            outlet.wait();
+            sink.wait();
         }
         true
     }
 
     /// Sends as many packets as there is room for now, if no thread is sending.
     fn flush_some(&self) {
-        if let Ok(mut outlet) = self.0.try_lock() {
-            outlet.flush();
+        if let Ok(mut sink) = self.0.try_lock() {
+            sink.flush();
         }
     }
 

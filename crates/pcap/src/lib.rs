@@ -19,7 +19,6 @@
 //! `pcap_breakloop` may be called by any thread and by handlers.
 
 pub mod abi;
-mod alone;
 pub mod bpf;
 mod calls;
 pub mod compile;
@@ -27,5 +26,6 @@ pub mod exports;
 mod handle;
 mod inject;
 pub mod names;
+mod no_libpcap;
 mod source;
 pub mod system;

@@ -5,7 +5,7 @@ use linerate_memory::{Frame, PoolCache};
 use crate::counters::{Counters, DropReason};
 
 /// Result of asking for the next packet.
-pub(crate) enum Fill {
+pub(crate) enum FillResult {
     /// A packet of that length, now in the buffer.
     Packet(usize),
     /// One that cannot be passed on.
@@ -22,7 +22,7 @@ pub(crate) fn fill(
     frame: &mut Frame,
     counters: &Counters,
     count: usize,
-    mut next: impl FnMut(&mut [u8]) -> Fill,
+    mut next: impl FnMut(&mut [u8]) -> FillResult,
 ) -> usize {
     let before = frame.len();
     let taken = pool.take(frame, count, pool.arena().room());
@@ -31,13 +31,13 @@ pub(crate) fn fill(
     while let Some(slot) = slots.get_mut(filled) {
         let Some(buffer) = pool.arena().packet_mut(slot) else { break };
         match next(buffer) {
-            Fill::Packet(len) => {
+            FillResult::Packet(len) => {
                 slot.truncate(len);
                 bytes += len as u64;
                 filled += 1;
             }
-            Fill::Dropped(reason) => counters.dropped(reason, 1),
-            Fill::End => break,
+            FillResult::Dropped(reason) => counters.dropped(reason, 1),
+            FillResult::End => break,
         }
     }
     for _ in filled..taken {
@@ -62,11 +62,15 @@ mod tests {
         let (mut pool, counters) = (arena.cache(16), Counters::default());
         let mut frame = Frame::new(8);
         assert_eq!(pool.take(&mut frame, 1, 60), 1);
-        let mut coming =
-            [Fill::Packet(64), Fill::Dropped(DropReason::Malformed), Fill::Packet(70)].into_iter();
+        let mut coming = [
+            FillResult::Packet(64),
+            FillResult::Dropped(DropReason::Malformed),
+            FillResult::Packet(70),
+        ]
+        .into_iter();
         let filled = fill(&mut pool, &mut frame, &counters, 5, |buffer| {
             buffer.fill(7);
-            coming.next().unwrap_or(Fill::End)
+            coming.next().unwrap_or(FillResult::End)
         });
         let lengths: Vec<usize> = frame.slots().iter().map(|slot| slot.len()).collect();
         assert_eq!((filled, lengths), (2, vec![60, 64, 70]));

@@ -76,7 +76,7 @@ impl Receive for Filtered {
             }
             filter.accepts(arena.packet(slot))
         };
-        frame.sift_with(pool, wanted, PoolCache::give_one);
+        frame.retain_with(pool, wanted, PoolCache::give_one);
         let (packets, bytes) = (frame.len() - before, frame.bytes() - already);
         self.counters.passed(packets, bytes);
         received.map(|_| packets)

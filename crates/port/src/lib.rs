@@ -52,7 +52,7 @@ pub use devices::{Devices, parse_device};
 pub use driver::{Driver, OptionGroup, PortOption, Value};
 pub use error::{OpenError, PortError, PortFault, UriError};
 pub use lease::{LeasedPort, Leases};
-pub use link::{Follower, Link};
+pub use link::{Link, LinkObserver};
 pub use open::{DRIVERS, open, packets_kept, probe};
 pub use options::Options;
 pub use port::{

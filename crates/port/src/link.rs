@@ -19,7 +19,7 @@ use crate::carrier::Carrier;
 
 /// Callback for changes of a link. Called by the thread that learnt of it, which has other things
 /// to do: it takes note, and looks at the link elsewhere.
-pub type Follower = dyn Fn() + Send + Sync;
+pub type LinkObserver = dyn Fn() + Send + Sync;
 
 /// The link of a port, written by its driver and read by any thread.
 #[derive(Default)]
@@ -27,15 +27,15 @@ pub struct Link {
     /// Changes so far: odd while the link is up. An event for observers that remember the last
     /// value seen.
     changes: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LinkInner>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct LinkInner {
     /// The peer, or why there is none.
     detail: String,
-    followers: Vec<Weak<Follower>>,
+    followers: Vec<Weak<LinkObserver>>,
     /// Whether the port is closed by its owner: that the link goes down then is no news.
     closing: bool,
     /// Watcher of the interface this is the link of, where it is one of the kernel's.
@@ -50,7 +50,7 @@ impl Link {
         link
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, LinkInner> {
         self.state.lock().expect("no panic while held")
     }
 
@@ -71,7 +71,7 @@ impl Link {
     }
 
     /// Calls a follower at each change from now on, as long as it lives.
-    pub fn follow(&self, follower: &Arc<Follower>) {
+    pub fn follow(&self, follower: &Arc<LinkObserver>) {
         let mut state = self.state();
         state.followers.retain(|known| known.strong_count() > 0);
         state.followers.push(Arc::downgrade(follower));
@@ -108,7 +108,7 @@ impl Link {
 
     /// Sets the state and its reason. For the driver of the port.
     pub fn set(&self, up: bool, detail: impl Into<String>) {
-        let followers: Vec<Arc<Follower>> = {
+        let followers: Vec<Arc<LinkObserver>> = {
             let mut state = self.state();
             state.detail = detail.into();
             if self.is_up() == up {
@@ -171,7 +171,7 @@ mod tests {
     fn followers_are_told_of_changes_while_they_are_there() {
         let link = Arc::new(Link::new(""));
         let told = Arc::new(AtomicU64::new(0));
-        let follower: Arc<Follower> = {
+        let follower: Arc<LinkObserver> = {
             let (link, told) = (Arc::clone(&link), Arc::clone(&told));
             // Looks at the link it is told of.
             Arc::new(move || told.store(link.changes(), Ordering::Relaxed))

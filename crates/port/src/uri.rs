@@ -26,22 +26,22 @@ pub struct PortUri {
     driver: String,
     name: String,
     options: Vec<(String, Option<String>)>,
-    shown: Shown,
+    shown: DisplayName,
 }
 
 /// The name of a port in messages, where it is not the URI. It does not count in comparisons of ports.
 #[derive(Debug, Clone, Default)]
-struct Shown(Option<String>);
+struct DisplayName(Option<String>);
 
-impl PartialEq for Shown {
-    fn eq(&self, _: &Shown) -> bool {
+impl PartialEq for DisplayName {
+    fn eq(&self, _: &DisplayName) -> bool {
         true
     }
 }
 
-impl Eq for Shown {}
+impl Eq for DisplayName {}
 
-impl Hash for Shown {
+impl Hash for DisplayName {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
@@ -52,7 +52,7 @@ impl PortUri {
             driver: driver.into(),
             name: name.into(),
             options: Vec::new(),
-            shown: Shown::default(),
+            shown: DisplayName::default(),
         }
     }
 
@@ -60,7 +60,7 @@ impl PortUri {
     /// file or an interface, or the port without options that a program has added.
     #[must_use]
     pub fn shown_as(self, text: impl Into<String>) -> PortUri {
-        PortUri { shown: Shown(Some(text.into())), ..self }
+        PortUri { shown: DisplayName(Some(text.into())), ..self }
     }
 
     /// Adds an option.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{process, programs};
 
 /// Time that making a key may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Kinds of keys. RSA is the default of Open vSwitch's own tool.
 pub const RSA: &[&str] = &["rsa:2048"];
@@ -23,7 +23,7 @@ pub struct Authority {
 
 /// Files in PEM of a certificate that an authority has issued.
 #[derive(Debug, Clone)]
-pub struct Vouched {
+pub struct IssuedCert {
     /// The private key.
     pub key: PathBuf,
     /// The certificate.
@@ -36,7 +36,7 @@ pub struct Vouched {
 fn openssl(words: &[&str]) {
     let mut command = programs::command("openssl");
     command.args(words).stdin(Stdio::null());
-    process::expect(command, PATIENCE);
+    process::expect(command, TIMEOUT);
 }
 
 impl Authority {
@@ -69,7 +69,7 @@ impl Authority {
     /// When `openssl` fails.
     #[must_use]
     #[track_caller]
-    pub fn vouch(&self, name: &str, kind: &[&str], days: &str) -> Vouched {
+    pub fn issue(&self, name: &str, kind: &[&str], days: &str) -> IssuedCert {
         let extensions = self.file("extensions");
         fs::write(&extensions, "basicConstraints=CA:false\n").expect("a file");
         self.sign(name, kind, &["-days", days, "-extfile", &extensions])
@@ -82,12 +82,12 @@ impl Authority {
     /// When `openssl` fails.
     #[must_use]
     #[track_caller]
-    pub fn vouch_without_extensions(&self, name: &str, kind: &[&str]) -> Vouched {
+    pub fn issue_without_extensions(&self, name: &str, kind: &[&str]) -> IssuedCert {
         self.sign(name, kind, &["-days", "2"])
     }
 
     #[track_caller]
-    fn sign(&self, name: &str, kind: &[&str], options: &[&str]) -> Vouched {
+    fn sign(&self, name: &str, kind: &[&str], options: &[&str]) -> IssuedCert {
         let (key, request) = (self.file(&format!("{name}.key")), self.file("request"));
         let certificate = self.file(&format!("{name}.pem"));
         let subject = format!("/CN={name}");
@@ -98,6 +98,6 @@ impl Authority {
         let rest = ["-CAcreateserial", "-out", &certificate];
         openssl(&[&make[..], &rest, options].concat());
         let [key, certificate, authority] = [key, certificate, authority].map(PathBuf::from);
-        Vouched { key, certificate, authority }
+        IssuedCert { key, certificate, authority }
     }
 }

@@ -53,17 +53,17 @@ const ANSWER: Duration = Duration::from_millis(50);
 
 /// The consumer.
 #[derive(Debug)]
-pub struct Foul<'a> {
+pub struct MaliciousPeer<'a> {
     socket_name: String,
     names: &'a [&'a str],
     rest: &'a [u8],
     socket: Option<OwnedFd>,
-    place: Option<Place>,
+    attachment: Option<Attachment>,
 }
 
 /// Memory and descriptors it was handed.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Attachment {
     directory: File,
     packets: File,
     channel: File,
@@ -78,12 +78,12 @@ pub(crate) struct Place {
     held: Vec<u64>,
 }
 
-impl Foul<'_> {
+impl MaliciousPeer<'_> {
     /// A consumer at an abstract socket, `@NAME`, which attaches as one of these names and asks for
-    /// those of no other; the bytes drive it, one [`Foul::step`] at a time.
-    pub fn new<'a>(socket: &str, names: &'a [&'a str], bytes: &'a [u8]) -> Foul<'a> {
+    /// those of no other; the bytes drive it, one [`MaliciousPeer::step`] at a time.
+    pub fn new<'a>(socket: &str, names: &'a [&'a str], bytes: &'a [u8]) -> MaliciousPeer<'a> {
         let socket_name = socket.trim_start_matches('@').to_string();
-        Foul { socket_name, names, rest: bytes, socket: None, place: None }
+        MaliciousPeer { socket_name, names, rest: bytes, socket: None, attachment: None }
     }
 
     /// Does the next thing; `false` when there is none.
@@ -93,9 +93,9 @@ impl Foul<'_> {
         }
         let what = self.below(26);
         match what {
-            0 => self.say_anything(),
+            0 => self.send_random_message(),
             1 => self.attach(),
-            _ if self.place.is_none() => self.attach(),
+            _ if self.attachment.is_none() => self.attach(),
             2..=7 => self.take(),
             8..=18 => self.answer(),
             19 | 20 => self.lie(),
@@ -105,7 +105,7 @@ impl Foul<'_> {
                 // Its files may stay open.
                 self.socket = None;
                 if self.below(2) == 0 {
-                    self.place = None;
+                    self.attachment = None;
                 }
             }
             _ => thread::sleep(Duration::from_micros(200)),
@@ -148,11 +148,12 @@ impl Foul<'_> {
         }
         let Some(socket) = &self.socket else { return };
         send(socket, &message(ATTACH, [access, 0, 0], name), &[]);
-        self.place = hear(socket).and_then(|(message, files)| Place::of(&message, files));
+        self.attachment =
+            receive_message(socket).and_then(|(message, files)| Attachment::parse(&message, files));
     }
 
     /// Says something, mostly a message.
-    fn say_anything(&mut self) {
+    fn send_random_message(&mut self) {
         if self.socket.is_none() && !self.connect() {
             return;
         }
@@ -182,26 +183,26 @@ impl Foul<'_> {
             send(socket, &message[..length], &all[..count]);
         }
         if self.below(2) == 0 {
-            let _ = self.socket.as_ref().and_then(hear);
+            let _ = self.socket.as_ref().and_then(receive_message);
         }
     }
 
     /// Takes the words on its ring, as it should.
     fn take(&mut self) {
-        let Some(place) = &mut self.place else { return };
-        place.take();
+        let Some(attachment) = &mut self.attachment else { return };
+        attachment.take();
     }
 
     /// Returns or sends something that it has, mostly as it should.
     fn answer(&mut self) {
         let (choice, how, other) = (self.byte(), self.below(8), self.number());
-        let Some(place) = &mut self.place else { return };
-        if place.held.is_empty() {
+        let Some(attachment) = &mut self.attachment else { return };
+        if attachment.held.is_empty() {
             return;
         }
-        let at = usize::from(choice) % place.held.len();
+        let at = usize::from(choice) % attachment.held.len();
         // Now and then it says it twice.
-        let word = if how >= 6 { place.held[at] } else { place.held.swap_remove(at) };
+        let word = if how >= 6 { attachment.held[at] } else { attachment.held.swap_remove(at) };
         let plain = word & !(KEPT | EMPTY | FLOW);
         let word = match how {
             0 | 1 => plain,
@@ -213,12 +214,12 @@ impl Foul<'_> {
             6 => word & 0xffff_ffff | other << 32,
             _ => plain | if choice & 1 == 0 { EMPTY } else { 0 },
         };
-        let ring = place.to_server();
-        place.set(place.cell(ring, place.tail), word);
-        place.tail += 1;
-        place.set(ring + TAIL, place.tail);
+        let ring = attachment.to_server();
+        attachment.set(attachment.cell(ring, attachment.tail), word);
+        attachment.tail += 1;
+        attachment.set(ring + TAIL, attachment.tail);
         if choice & 3 == 0 {
-            place.ring(1);
+            attachment.ring(1);
         }
     }
 
@@ -232,22 +233,22 @@ impl Foul<'_> {
             2 => word & 0x00ff_00ff_0000_000f,
             _ => word & 0x0fff_00ff_6000_00ff,
         };
-        let Some(place) = &mut self.place else { return };
-        let ring = place.to_server();
+        let Some(attachment) = &mut self.attachment else { return };
+        let ring = attachment.to_server();
         match what {
-            0 => place.set(ring + TAIL, word),
-            1 => place.set(ring + HEAD, word),
-            2 => place.set(HEADER + HEAD, word),
-            3 => place.set(HEADER + TAIL, word),
-            4 => place.set([HEADER, ring][word as usize % 2] + SLEEPS, word),
+            0 => attachment.set(ring + TAIL, word),
+            1 => attachment.set(ring + HEAD, word),
+            2 => attachment.set(HEADER + HEAD, word),
+            3 => attachment.set(HEADER + TAIL, word),
+            4 => attachment.set([HEADER, ring][word as usize % 2] + SLEEPS, word),
             5 => {
-                let length = ring + RING + 8 * place.cells;
-                place.set(word % (length / 8) * 8, word);
+                let length = ring + RING + 8 * attachment.cells;
+                attachment.set(word % (length / 8) * 8, word);
             }
             _ => {
-                place.set(place.cell(ring, place.tail), word);
-                place.tail += 1;
-                place.set(ring + TAIL, place.tail);
+                attachment.set(attachment.cell(ring, attachment.tail), word);
+                attachment.tail += 1;
+                attachment.set(ring + TAIL, attachment.tail);
             }
         }
     }
@@ -256,25 +257,25 @@ impl Foul<'_> {
     /// write the ledger and the figures.
     fn scribble(&mut self) {
         let (at, byte, what) = (self.number(), self.byte(), self.below(8));
-        let Some(place) = &mut self.place else { return };
-        for file in [&place.directory, &place.figures] {
+        let Some(attachment) = &mut self.attachment else { return };
+        for file in [&attachment.directory, &attachment.figures] {
             let written = file.write_at(&[byte], at % 4096);
             assert!(written.is_err(), "what is the server's alone can be written");
         }
-        if !place.isolated {
+        if !attachment.isolated {
             return;
         }
-        let size = place.packets.metadata().expect("a file").len();
+        let size = attachment.packets.metadata().expect("a file").len();
         let at = at % size;
         let make_holes = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match what {
-            0 => drop(rustix::fs::fallocate(&place.packets, make_holes, at & !4095, 8192)),
-            1 => drop(rustix::fs::fallocate(&place.channel, make_holes, 0, 4096)),
+            0 => drop(rustix::fs::fallocate(&attachment.packets, make_holes, at & !4095, 8192)),
+            1 => drop(rustix::fs::fallocate(&attachment.channel, make_holes, 0, 4096)),
             2 => {
-                assert!(place.packets.set_len(at).is_err(), "its memory can be cut short");
+                assert!(attachment.packets.set_len(at).is_err(), "its memory can be cut short");
             }
             _ => {
-                let _ = place.packets.write_at(&[byte; 256], at);
+                let _ = attachment.packets.write_at(&[byte; 256], at);
             }
         }
     }
@@ -282,18 +283,18 @@ impl Foul<'_> {
     /// Rings, without end, or not any more.
     fn ring(&mut self) {
         let what = self.below(4);
-        let Some(place) = &mut self.place else { return };
+        let Some(attachment) = &mut self.attachment else { return };
         match what {
-            0 => place.ring(1 << 20),
-            1 => place.doorbell = None,
-            _ => place.ring(1),
+            0 => attachment.ring(1 << 20),
+            1 => attachment.doorbell = None,
+            _ => attachment.ring(1),
         }
     }
 }
 
-impl Place {
+impl Attachment {
     /// Takes the descriptors of a message, if it says that it is attached.
-    pub(crate) fn of(message: &[u8; SIZE], files: Vec<OwnedFd>) -> Option<Place> {
+    pub(crate) fn parse(message: &[u8; SIZE], files: Vec<OwnedFd>) -> Option<Attachment> {
         let number =
             |at: usize| u32::from_ne_bytes(message[at..at + 4].try_into().expect("four bytes"));
         let [directory, packets, channel, doorbell, figures] =
@@ -301,7 +302,7 @@ impl Place {
         let channel = File::from(channel);
         let mut cells = [0; 4];
         channel.read_exact_at(&mut cells, 16).expect("a channel has a header");
-        Some(Place {
+        Some(Attachment {
             directory: directory.into(),
             packets: packets.into(),
             channel,
@@ -393,7 +394,7 @@ fn send(socket: &OwnedFd, bytes: &[u8], files: &[BorrowedFd<'_>]) {
 }
 
 /// Waits a little for a message.
-pub(crate) fn hear(socket: impl AsFd) -> Option<([u8; SIZE], Vec<OwnedFd>)> {
+pub(crate) fn receive_message(socket: impl AsFd) -> Option<([u8; SIZE], Vec<OwnedFd>)> {
     let limit = Timespec { tv_sec: 0, tv_nsec: ANSWER.as_nanos() as i64 };
     rustix::event::poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&limit)).ok()?;
     let mut bytes = [0; SIZE];

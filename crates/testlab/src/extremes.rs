@@ -62,7 +62,7 @@ const SHARE: &str = "LINERATE_TEST_EXTREMES";
 const MEMORY: u64 = 4 << 20;
 /// The bound on one attempt, and on all of a process.
 const STUCK: Duration = Duration::from_secs(120);
-const PATIENCE: Duration = Duration::from_secs(1800);
+const TIMEOUT: Duration = Duration::from_secs(1800);
 /// The file of a process with its attempts and findings.
 const FILE: &str = "attempts";
 
@@ -171,7 +171,7 @@ pub fn tried_in_processes(test: &str, definitions: usize) -> (u64, Vec<String>) 
             scope.spawn(|| {
                 let mut first = next.fetch_add(1, Ordering::Relaxed);
                 while first < definitions {
-                    let tried = Tried::run(test, first, step);
+                    let tried = ProcessOutcome::run(test, first, step);
                     let mut all = all.lock().expect("no panic while held");
                     all.0 += tried.attempts;
                     all.1.extend(tried.faults);
@@ -184,15 +184,15 @@ pub fn tried_in_processes(test: &str, definitions: usize) -> (u64, Vec<String>) 
 }
 
 /// The outcome of one process.
-struct Tried {
+struct ProcessOutcome {
     attempts: u64,
     faults: Vec<String>,
     /// The definition that killed it.
     killed_at: Option<usize>,
 }
 
-impl Tried {
-    fn run(test: &str, first: usize, step: usize) -> Tried {
+impl ProcessOutcome {
+    fn run(test: &str, first: usize, step: usize) -> ProcessOutcome {
         let folder = Folder::new(test, first);
         let output = folder.0.join("output");
         let mut command = isolated(&env::current_exe().expect("a test has a program"));
@@ -200,7 +200,7 @@ impl Tried {
         command.env("RUST_BACKTRACE", "0").current_dir(&folder.0).stdin(Stdio::null());
         let said = File::create(&output).expect("a file in a new folder");
         command.stdout(Stdio::null()).stderr(said);
-        let status = Running::start(command).wait(PATIENCE);
+        let status = Running::start(command).wait(TIMEOUT);
         let record = fs::read(folder.0.join(FILE)).unwrap_or_default();
         let record = String::from_utf8_lossy(&record);
         let lines = || record.lines().filter_map(|line| line.split_once(' '));
@@ -218,7 +218,7 @@ impl Tried {
             let at = at.unwrap_or_else(|| panic!("{test}: nothing was tried ({status}): {said}"));
             faults.push(format!("{at}: the process ended{signal}: {}", said.trim()));
         }
-        Tried { attempts, faults, killed_at }
+        ProcessOutcome { attempts, faults, killed_at }
     }
 }
 

@@ -72,7 +72,7 @@ const LONG: &[u32] =
 
 /// The peer.
 #[derive(Debug)]
-pub struct Foul<'a> {
+pub struct MaliciousPeer<'a> {
     role: Role,
     name: String,
     rest: &'a [u8],
@@ -120,13 +120,14 @@ struct Scribbler {
     thread: JoinHandle<()>,
 }
 
-impl Foul<'_> {
-    /// A peer at an abstract socket, `@NAME`, driven by the bytes, one [`Foul::step`] at a time.
+impl MaliciousPeer<'_> {
+    /// A peer at an abstract socket, `@NAME`, driven by the bytes, one
+    /// [`MaliciousPeer::step`] at a time.
     ///
     /// # Panics
     ///
     /// When a server cannot listen there.
-    pub fn new<'a>(role: Role, socket: &str, bytes: &'a [u8]) -> Foul<'a> {
+    pub fn new<'a>(role: Role, socket: &str, bytes: &'a [u8]) -> MaliciousPeer<'a> {
         let name = socket.trim_start_matches('@').to_string();
         let listener = (role == Role::Server).then(|| {
             let listener = seqpacket();
@@ -135,7 +136,7 @@ impl Foul<'_> {
             rustix::net::listen(&listener, 8).expect("a bound socket");
             listener
         });
-        let mut foul = Foul {
+        let mut attacker = MaliciousPeer {
             role,
             name,
             rest: bytes,
@@ -148,12 +149,12 @@ impl Foul<'_> {
             rings: Vec::new(),
             scribbler: None,
         };
-        foul.plan = Plan {
-            log2: foul.byte() % 7,
-            to_server: u16::from(foul.byte() % 3),
-            to_client: u16::from(foul.byte() % 3),
+        attacker.plan = Plan {
+            log2: attacker.byte() % 7,
+            to_server: u16::from(attacker.byte() % 3),
+            to_client: u16::from(attacker.byte() % 3),
         };
-        foul
+        attacker
     }
 
     /// Returns true if it has negotiated to the end, as far as it knows.
@@ -178,7 +179,7 @@ impl Foul<'_> {
             0..=3 => self.negotiate(),
             4 => self.proceed(false),
             5 => self.proceed(true),
-            6 => self.babble(),
+            6 => self.send_garbage(),
             7..=9 => self.exchange(),
             10 => self.exchange_wrong(),
             11 => self.scribble_count(),
@@ -253,7 +254,7 @@ impl Foul<'_> {
     }
 
     /// Waits for a message, takes its descriptor as the peer's memory, and returns its kind.
-    fn hear(&mut self) -> Option<u16> {
+    fn receive_message(&mut self) -> Option<u16> {
         let socket = self.socket.as_ref()?;
         wait(socket.as_fd());
         let mut bytes = [0; SIZE];
@@ -305,7 +306,7 @@ impl Foul<'_> {
         Some(kind)
     }
 
-    fn say(&mut self, message: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    fn send_message(&mut self, message: &[u8], descriptors: &[BorrowedFd<'_>]) {
         let Some(socket) = &self.socket else { return };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -338,12 +339,12 @@ impl Foul<'_> {
         match self.role {
             Role::Client => {
                 if fresh {
-                    self.hear();
+                    self.receive_message();
                 }
                 let Some((message, descriptor)) = self.next_of_client() else { return };
-                self.say_perhaps_wrong(message, descriptor.as_deref(), wrong);
+                self.send_maybe_malformed(message, descriptor.as_deref(), wrong);
                 self.said += 1;
-                self.hear();
+                self.receive_message();
             }
             Role::Server => {
                 if fresh {
@@ -351,18 +352,18 @@ impl Foul<'_> {
                     hello[40..42].copy_from_slice(&1u16.to_ne_bytes());
                     hello[42..44].copy_from_slice(&1u16.to_ne_bytes());
                     hello[44] = self.plan.log2;
-                    self.say_perhaps_wrong(hello, None, wrong);
+                    self.send_maybe_malformed(hello, None, wrong);
                 } else {
-                    let kind = self.hear();
+                    let kind = self.receive_message();
                     let answer = if kind == Some(CONNECT) { CONNECTED } else { ACK };
-                    self.say_perhaps_wrong(message(answer, &[]), None, wrong);
+                    self.send_maybe_malformed(message(answer, &[]), None, wrong);
                     self.connected |= kind == Some(CONNECT);
                 }
             }
         }
     }
 
-    fn say_perhaps_wrong(
+    fn send_maybe_malformed(
         &mut self,
         mut message: [u8; SIZE],
         descriptor: Option<&OwnedFd>,
@@ -383,7 +384,7 @@ impl Foul<'_> {
                 descriptors = vec![other.as_fd(); usize::from(count - 1)];
             }
         }
-        self.say(&message, &descriptors);
+        self.send_message(&message, &descriptors);
     }
 
     /// A file of a kind that is not wanted, or is.
@@ -463,7 +464,7 @@ impl Foul<'_> {
     }
 
     /// Says anything.
-    fn babble(&mut self) {
+    fn send_garbage(&mut self) {
         self.connect();
         let mut bytes = [0; 2 * SIZE];
         bytes[..2].copy_from_slice(&u16::from(self.byte() % 10).to_ne_bytes());
@@ -474,10 +475,10 @@ impl Foul<'_> {
         }
         let other = self.descriptor();
         let descriptors = vec![other.as_fd(); usize::from(self.byte() % 4)];
-        self.say(&bytes[..len], &descriptors);
+        self.send_message(&bytes[..len], &descriptors);
         // Now and then without waiting for an answer.
         if !self.byte().is_multiple_of(4) {
-            self.hear();
+            self.receive_message();
         }
     }
 
@@ -630,7 +631,7 @@ impl Foul<'_> {
     }
 }
 
-impl Drop for Foul<'_> {
+impl Drop for MaliciousPeer<'_> {
     fn drop(&mut self) {
         if let Some(scribbler) = self.scribbler.take() {
             scribbler.end();

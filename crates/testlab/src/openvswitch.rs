@@ -11,7 +11,7 @@ use crate::{Namespace, Running, process, programs, wait_until};
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Time that its programs may take to answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A database and a daemon of their own. Both are killed when this is dropped.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl OpenVswitch {
         let name = |file: &str| path.join(file).to_string_lossy().into_owned();
         let socket = format!("unix:{}", name("db.sock"));
         let prepare = |words: &[&str]| command(&path, namespace.as_ref(), words);
-        process::expect(prepare(&["ovsdb-tool", "create", &name("conf.db"), SCHEMA]), PATIENCE);
+        process::expect(prepare(&["ovsdb-tool", "create", &name("conf.db"), SCHEMA]), TIMEOUT);
         let database = start(prepare(&[
             "ovsdb-server",
             &name("conf.db"),
@@ -78,13 +78,13 @@ impl OpenVswitch {
         ]));
         let database_option = format!("--db={socket}");
         let init = ["ovs-vsctl", &database_option, "--retry", "--timeout=20", "--no-wait", "init"];
-        process::expect(prepare(&init), PATIENCE);
+        process::expect(prepare(&init), TIMEOUT);
         let control = format!("--unixctl={}", name("switch.ctl"));
         let log = format!("--log-file={}", name("switch.log"));
         let daemon = start(prepare(&[&["ovs-vswitchd", &socket, &control, &log], words].concat()));
         let switch = OpenVswitch { _daemon: daemon, _database: database, namespace, folder };
         assert!(
-            wait_until(|| switch.control_socket().exists(), PATIENCE),
+            wait_until(|| switch.control_socket().exists(), TIMEOUT),
             "ovs-vswitchd does not come up: {}",
             fs::read_to_string(name("switch.log")).unwrap_or_default()
         );
@@ -125,7 +125,7 @@ impl OpenVswitch {
     pub fn configure(&self, words: &[&str]) -> String {
         let database = format!("--db=unix:{}", self.folder.0.join("db.sock").display());
         let words = [&["ovs-vsctl", &database, "--timeout=20"], words].concat();
-        process::expect(self.command(&words), PATIENCE)
+        process::expect(self.command(&words), TIMEOUT)
     }
 
     /// Runs `ovs-ofctl` with a command for a bridge, and returns its output.
@@ -137,7 +137,7 @@ impl OpenVswitch {
     pub fn openflow(&self, command: &str, bridge: &str, words: &[&str]) -> String {
         let bridge = format!("unix:{}", self.bridge_socket(bridge).display());
         let words = [&["ovs-ofctl", "-OOpenFlow13", command, &bridge], words].concat();
-        process::expect(self.command(&words), PATIENCE)
+        process::expect(self.command(&words), TIMEOUT)
     }
 
     /// Runs `ovs-appctl`, and returns its output.
@@ -148,7 +148,7 @@ impl OpenVswitch {
     #[track_caller]
     pub fn control(&self, words: &[&str]) -> String {
         let socket = self.control_socket().to_string_lossy().into_owned();
-        process::expect(self.command(&[&["ovs-appctl", "-t", &socket], words].concat()), PATIENCE)
+        process::expect(self.command(&[&["ovs-appctl", "-t", &socket], words].concat()), TIMEOUT)
     }
 }
 

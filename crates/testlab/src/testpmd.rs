@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Time that an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One of these at a time: each wants all processors there are, and the open files of a process are
 /// counted.
@@ -82,7 +82,7 @@ impl Testpmd {
             read_lines(child.stderr.take().unwrap(), send),
         ];
         let mut testpmd = Testpmd { child, input, lines, readers };
-        testpmd.say("start");
+        testpmd.send_command("start");
         testpmd
     }
 
@@ -92,14 +92,14 @@ impl Testpmd {
     ///
     /// When it has ended.
     #[track_caller]
-    pub fn say(&mut self, line: &str) {
-        if let Err(error) = self.try_say(line) {
+    pub fn send_command(&mut self, line: &str) {
+        if let Err(error) = self.try_send_command(line) {
             let said: Vec<_> = self.lines.try_iter().collect();
             panic!("testpmd: {error}: {:?}\n{}", self.child.wait(), said.join("\n"));
         }
     }
 
-    fn try_say(&mut self, line: &str) -> std::io::Result<()> {
+    fn try_send_command(&mut self, line: &str) -> std::io::Result<()> {
         writeln!(self.input, "{line}")?;
         self.input.flush()
     }
@@ -107,7 +107,7 @@ impl Testpmd {
     /// Stops its port and starts it again, if it is still there to do so.
     pub fn restart_port(&mut self) {
         for line in ["stop", "port stop 0", "port start 0", "start"] {
-            let _ = self.try_say(line);
+            let _ = self.try_send_command(line);
         }
     }
 
@@ -123,8 +123,8 @@ impl Testpmd {
     /// Asks, and returns the numbers behind these labels in the answer, in their order.
     #[track_caller]
     fn ask<const N: usize>(&mut self, line: &str, labels: [&str; N]) -> [u64; N] {
-        self.say(line);
-        let until = Instant::now() + PATIENCE;
+        self.send_command(line);
+        let until = Instant::now() + TIMEOUT;
         labels.map(|label| {
             loop {
                 let left = until.saturating_duration_since(Instant::now());

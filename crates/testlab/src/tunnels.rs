@@ -49,7 +49,7 @@ pub enum Transport {
 
 /// A piece of a stream, or a datagram.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<'a> {
+pub struct SegmentPart<'a> {
     /// Its bytes.
     pub payload: &'a [u8],
     /// Index of the piece.
@@ -62,7 +62,7 @@ pub struct Part<'a> {
 
 /// Checksums that are left to the interface: their fields have the sum of the pseudo header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undone {
+pub enum PendingChecksums {
     /// None.
     Nothing,
     /// That of the transport header. Those of tunnels are right once it is computed.
@@ -79,7 +79,12 @@ pub enum Undone {
 ///
 /// When a header cannot be where it is.
 #[must_use]
-pub fn packet(heads: &[Head], transport: Transport, part: &Part<'_>, undone: Undone) -> Vec<u8> {
+pub fn packet(
+    heads: &[Head],
+    transport: Transport,
+    part: &SegmentPart<'_>,
+    undone: PendingChecksums,
+) -> Vec<u8> {
     let behind = transport_of(heads);
     let total = behind + header_of(transport) + part.payload.len();
     let mut bytes = Vec::with_capacity(total);
@@ -119,7 +124,7 @@ pub fn packet(heads: &[Head], transport: Transport, part: &Part<'_>, undone: Und
         Transport::Udp => (17, behind + 6, udp_nonzero),
     };
     let field = Field { from: behind, at, behind: heads.len(), protocol: Some(protocol), form };
-    sum(&mut bytes, field, matches!(undone, Undone::Transport | Undone::All));
+    sum(&mut bytes, field, matches!(undone, PendingChecksums::Transport | PendingChecksums::All));
     let outermost = heads.iter().position(|head| head.has_checksum());
     for behind in (0..heads.len()).rev().filter(|at| heads[*at].has_checksum()) {
         let from = starts[behind];
@@ -127,8 +132,8 @@ pub fn packet(heads: &[Head], transport: Transport, part: &Part<'_>, undone: Und
             Gre { .. } => Field { from, at: from + 4, behind, protocol: None, form: |sum| sum },
             _ => Field { from, at: from + 6, behind, protocol: Some(17), form: udp_nonzero },
         };
-        let is_left =
-            undone == Undone::All || (undone == Undone::Tunnel && outermost == Some(behind));
+        let is_left = undone == PendingChecksums::All
+            || (undone == PendingChecksums::Tunnel && outermost == Some(behind));
         sum(&mut bytes, field, is_left);
     }
     for (at, value) in left {
@@ -318,8 +323,8 @@ impl Head {
 /// A merged frame as the kernel has it: lengths of the whole, the rest as in the first segment.
 #[must_use]
 pub fn merged(heads: &[Head], transport: Transport, payload: &[u8]) -> Vec<u8> {
-    let part = Part { payload, index: 0, done: 0, is_last: true };
-    packet(heads, transport, &part, Undone::All)
+    let part = SegmentPart { payload, index: 0, done: 0, is_last: true };
+    packet(heads, transport, &part, PendingChecksums::All)
 }
 
 /// The segments that should become of it.
@@ -327,13 +332,13 @@ pub fn merged(heads: &[Head], transport: Transport, payload: &[u8]) -> Vec<u8> {
 pub fn pieces(heads: &[Head], transport: Transport, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     let count = payload.len().div_ceil(size);
     let piece = |(index, chunk): (usize, &[u8])| {
-        let part = Part {
+        let part = SegmentPart {
             payload: chunk,
             index: index as u16,
             done: index * size,
             is_last: index + 1 == count,
         };
-        packet(heads, transport, &part, Undone::Nothing)
+        packet(heads, transport, &part, PendingChecksums::Nothing)
     };
     payload.chunks(size).enumerate().map(piece).collect()
 }

@@ -98,7 +98,7 @@ const NUMBERS: &[u64] = &[
 
 /// The frontend.
 #[derive(Debug)]
-pub struct Foul<'a> {
+pub struct MaliciousPeer<'a> {
     name: String,
     rest: &'a [u8],
     socket: Option<UnixStream>,
@@ -112,11 +112,11 @@ pub struct Foul<'a> {
     next: [u32; 2],
 }
 
-impl Foul<'_> {
+impl MaliciousPeer<'_> {
     /// A frontend that connects to a device at an abstract socket, `@NAME`, driven by the bytes,
-    /// one [`Foul::step`] at a time.
-    pub fn new<'a>(socket: &str, bytes: &'a [u8]) -> Foul<'a> {
-        let mut foul = Foul {
+    /// one [`MaliciousPeer::step`] at a time.
+    pub fn new<'a>(socket: &str, bytes: &'a [u8]) -> MaliciousPeer<'a> {
+        let mut attacker = MaliciousPeer {
             name: socket.trim_start_matches('@').into(),
             rest: bytes,
             socket: None,
@@ -127,9 +127,9 @@ impl Foul<'_> {
             negotiated: false,
             next: [0; 2],
         };
-        foul.packed = foul.byte() % 2 == 1;
-        foul.size = 1 << (foul.byte() % 5);
-        foul
+        attacker.packed = attacker.byte() % 2 == 1;
+        attacker.size = 1 << (attacker.byte() % 5);
+        attacker
     }
 
     /// Returns true if it has negotiated to the end, as far as it knows.
@@ -155,10 +155,10 @@ impl Foul<'_> {
             12 => self.exchange_merged(),
             13 => self.scribble(),
             14 => self.run(),
-            15 => self.babble(),
+            15 => self.send_garbage(),
             16 => {
                 let queue = u32::from(self.byte() % 2);
-                self.say(GET_VRING_BASE, &pair(queue, 0), &[]);
+                self.send_request(GET_VRING_BASE, &pair(queue, 0), &[]);
             }
             17 => self.regions(false),
             18 => self.cut(),
@@ -204,7 +204,7 @@ impl Foul<'_> {
 
     // The socket.
 
-    fn say(&mut self, request: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    fn send_request(&mut self, request: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) {
         let mut bytes = [request, 1, payload.len() as u32].map(u32::to_ne_bytes).concat();
         bytes.extend(payload);
         self.send(&bytes, descriptors);
@@ -226,7 +226,7 @@ impl Foul<'_> {
 
     /// Waits until earlier messages have been handled: a question is answered in turn.
     fn settle(&mut self) {
-        self.say(GET_FEATURES, &[], &[]);
+        self.send_request(GET_FEATURES, &[], &[]);
         let Some(socket) = &mut self.socket else { return };
         let mut answers = [0; 512];
         if !matches!(socket.read(&mut answers), Ok(1..)) {
@@ -251,21 +251,21 @@ impl Foul<'_> {
         self.connect();
         let mistake = if wrong { self.byte() % 16 } else { u8::MAX };
         let features = FEATURES | if self.packed { PACKED } else { 0 };
-        let value = |foul: &mut Self, at: u8, right: u64| {
-            if at == mistake { foul.number() } else { right }
+        let value = |attacker: &mut Self, at: u8, right: u64| {
+            if at == mistake { attacker.number() } else { right }
         };
-        self.say(SET_OWNER, &[], &[]);
+        self.send_request(SET_OWNER, &[], &[]);
         let features = value(self, 0, features);
-        self.say(SET_FEATURES, &features.to_ne_bytes(), &[]);
+        self.send_request(SET_FEATURES, &features.to_ne_bytes(), &[]);
         let protocol = value(self, 1, 1);
-        self.say(SET_PROTOCOL_FEATURES, &protocol.to_ne_bytes(), &[]);
+        self.send_request(SET_PROTOCOL_FEATURES, &protocol.to_ne_bytes(), &[]);
         self.regions(mistake == 2);
         for queue in 0..2u32 {
             let at = USER + QUEUE * u64::from(queue);
             let size = value(self, 3, self.size.into());
-            self.say(SET_VRING_NUM, &pair(queue, size as u32), &[]);
+            self.send_request(SET_VRING_NUM, &pair(queue, size as u32), &[]);
             let base = value(self, 4, if self.packed { 0x8000 } else { 0 });
-            self.say(SET_VRING_BASE, &pair(queue, base as u32), &[]);
+            self.send_request(SET_VRING_BASE, &pair(queue, base as u32), &[]);
             let areas = [
                 u64::from(queue),
                 value(self, 5, at),
@@ -273,7 +273,7 @@ impl Foul<'_> {
                 value(self, 7, at + AVAILABLE),
                 0,
             ];
-            self.say(SET_VRING_ADDR, &areas.map(u64::to_ne_bytes).concat(), &[]);
+            self.send_request(SET_VRING_ADDR, &areas.map(u64::to_ne_bytes).concat(), &[]);
             for (number, request) in [(8, SET_VRING_CALL), (9, SET_VRING_KICK)] {
                 let event: OwnedFd = if number == mistake {
                     rustix::pipe::pipe().expect("a pipe").1
@@ -281,10 +281,10 @@ impl Foul<'_> {
                     rustix::event::eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd")
                 };
                 let queue = value(self, number + 2, queue.into());
-                self.say(request, &queue.to_ne_bytes(), &[event.as_fd()]);
+                self.send_request(request, &queue.to_ne_bytes(), &[event.as_fd()]);
             }
             let enabled = value(self, 12, 1);
-            self.say(SET_VRING_ENABLE, &pair(queue, enabled as u32), &[]);
+            self.send_request(SET_VRING_ENABLE, &pair(queue, enabled as u32), &[]);
         }
         self.settle();
         self.negotiated = self.socket.is_some();
@@ -308,11 +308,11 @@ impl Foul<'_> {
         }
         let file = self.file.try_clone().expect("a descriptor");
         let count = if wrong { usize::from(self.byte() % 4) } else { 2 };
-        self.say(SET_MEM_TABLE, &payload, &vec![file.as_fd(); count]);
+        self.send_request(SET_MEM_TABLE, &payload, &vec![file.as_fd(); count]);
     }
 
     /// Any message, or bytes that are none.
-    fn babble(&mut self) {
+    fn send_garbage(&mut self) {
         self.connect();
         let request = u32::from(self.byte() % 45);
         let length = usize::from(self.byte()) % 64;
@@ -322,7 +322,7 @@ impl Foul<'_> {
         if self.byte().is_multiple_of(4) {
             self.send(&payload, &descriptors);
         } else {
-            self.say(request, &payload, &descriptors);
+            self.send_request(request, &payload, &descriptors);
         }
     }
 

@@ -63,7 +63,7 @@ struct Vring {
 
 /// The device.
 #[derive(Debug)]
-pub struct Foul<'a> {
+pub struct MaliciousPeer<'a> {
     rest: &'a [u8],
     listener: UnixListener,
     socket: Option<UnixStream>,
@@ -76,19 +76,19 @@ pub struct Foul<'a> {
     rings: [Vring; 2],
 }
 
-impl Foul<'_> {
+impl MaliciousPeer<'_> {
     /// A device that listens at an abstract socket, `@NAME`, driven by the bytes, one
-    /// [`Foul::step`] at a time.
+    /// [`MaliciousPeer::step`] at a time.
     ///
     /// # Panics
     ///
     /// When another listens there already.
-    pub fn new<'a>(socket: &str, bytes: &'a [u8]) -> Foul<'a> {
+    pub fn new<'a>(socket: &str, bytes: &'a [u8]) -> MaliciousPeer<'a> {
         let name = socket.trim_start_matches('@');
         let address = SocketAddr::from_abstract_name(name).expect("a short name");
         let listener = UnixListener::bind_addr(&address).expect("a name of its own");
         listener.set_nonblocking(true).expect("a socket");
-        let mut foul = Foul {
+        let mut attacker = MaliciousPeer {
             rest: bytes,
             listener,
             socket: None,
@@ -99,10 +99,10 @@ impl Foul<'_> {
             memory: None,
             rings: [Vring::default(); 2],
         };
-        if foul.byte() % 2 == 1 {
-            foul.offered |= PACKED;
+        if attacker.byte() % 2 == 1 {
+            attacker.offered |= PACKED;
         }
-        foul
+        attacker
     }
 
     /// Does the next thing; `false` when it has done everything.
@@ -116,7 +116,7 @@ impl Foul<'_> {
             5..=9 => self.exchange(),
             10..=12 => self.exchange_wrong(),
             13 => self.scribble(),
-            14 => self.babble(),
+            14 => self.send_garbage(),
             _ => self.leave(),
         }
         true
@@ -170,7 +170,7 @@ impl Foul<'_> {
             }
             until = Instant::now() + PAUSE;
             while let Some((request, payload)) = self.message() {
-                if let Some(right) = self.obey(request, &payload) {
+                if let Some(right) = self.handle_request(request, &payload) {
                     let value = if answers == mistake { self.number() } else { right };
                     answers += 1;
                     self.answer(request, &value.to_ne_bytes());
@@ -217,7 +217,7 @@ impl Foul<'_> {
     }
 
     /// Notes the contents of a message. Returns the answer, if there is one.
-    fn obey(&mut self, request: u32, payload: &[u8]) -> Option<u64> {
+    fn handle_request(&mut self, request: u32, payload: &[u8]) -> Option<u64> {
         let word = |at: usize| {
             let bytes = payload.get(8 * at..8 * at + 8);
             bytes.map_or(0, |bytes| u64::from_ne_bytes(bytes.try_into().expect("eight bytes")))
@@ -252,7 +252,7 @@ impl Foul<'_> {
     }
 
     /// An answer to no question, or bytes that are none.
-    fn babble(&mut self) {
+    fn send_garbage(&mut self) {
         let request = u32::from(self.byte() % 45);
         let length = usize::from(self.byte()) % 64;
         let payload: Vec<u8> = (0..length).map(|_| self.byte()).collect();

@@ -116,39 +116,39 @@ impl Driver {
     }
 
     fn negotiate(&mut self) {
-        self.say(SET_OWNER, &[], &[]);
+        self.send_request(SET_OWNER, &[], &[]);
         let offered = self.ask_features();
-        self.say(SET_FEATURES, &(FEATURES & offered).to_ne_bytes(), &[]);
-        self.say(SET_PROTOCOL_FEATURES, &0u64.to_ne_bytes(), &[]);
+        self.send_request(SET_FEATURES, &(FEATURES & offered).to_ne_bytes(), &[]);
+        self.send_request(SET_PROTOCOL_FEATURES, &0u64.to_ne_bytes(), &[]);
         let mut table = pair(1, 0).to_vec();
         table.extend([GUEST, MEMORY, USER, 0].map(u64::to_ne_bytes).concat());
         let memory = self.memory.try_clone().expect("a descriptor");
-        self.say(SET_MEM_TABLE, &table, &[memory.as_fd()]);
+        self.send_request(SET_MEM_TABLE, &table, &[memory.as_fd()]);
         for queue in 0..2u32 {
             let at = USER + QUEUE * u64::from(queue);
-            self.say(SET_VRING_NUM, &pair(queue, PLACES.into()), &[]);
-            self.say(SET_VRING_BASE, &pair(queue, 0), &[]);
+            self.send_request(SET_VRING_NUM, &pair(queue, PLACES.into()), &[]);
+            self.send_request(SET_VRING_BASE, &pair(queue, 0), &[]);
             let areas = [u64::from(queue), at, at + USED, at + AVAILABLE, 0];
-            self.say(SET_VRING_ADDR, &areas.map(u64::to_ne_bytes).concat(), &[]);
+            self.send_request(SET_VRING_ADDR, &areas.map(u64::to_ne_bytes).concat(), &[]);
             for request in [SET_VRING_CALL, SET_VRING_KICK] {
                 let event: OwnedFd =
                     rustix::event::eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
-                self.say(request, &u64::from(queue).to_ne_bytes(), &[event.as_fd()]);
+                self.send_request(request, &u64::from(queue).to_ne_bytes(), &[event.as_fd()]);
             }
-            self.say(SET_VRING_ENABLE, &pair(queue, 1), &[]);
+            self.send_request(SET_VRING_ENABLE, &pair(queue, 1), &[]);
         }
         // Everything before it has been done when it is answered.
         self.ask_features();
     }
 
     fn ask_features(&mut self) -> u64 {
-        self.say(GET_FEATURES, &[], &[]);
+        self.send_request(GET_FEATURES, &[], &[]);
         let mut answer = [0; 20];
         self.socket.read_exact(&mut answer).expect("the device answers");
         u64::from_ne_bytes(answer[12..].try_into().expect("eight bytes"))
     }
 
-    fn say(&mut self, request: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    fn send_request(&mut self, request: u32, payload: &[u8], descriptors: &[BorrowedFd<'_>]) {
         let mut bytes = [request, 1, payload.len() as u32].map(u32::to_ne_bytes).concat();
         bytes.extend(payload);
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -108,7 +108,7 @@ impl Path {
 
     /// Sets the change of packets on the path.
     pub fn rewriting(self, rewrite: Rewrite) -> Path {
-        Path { action: Action::of(rewrite), ..self }
+        Path { action: Action::from_rewrite(rewrite), ..self }
     }
 
     /// Sets the path's treatment of a full port.
@@ -238,7 +238,7 @@ enum Action {
 }
 
 impl Action {
-    fn of(rewrite: Rewrite) -> Action {
+    fn from_rewrite(rewrite: Rewrite) -> Action {
         match rewrite {
             Rewrite::None | Rewrite::Set { destination: None, source: None } => Action::None,
             Rewrite::Swap => Action::Swap,

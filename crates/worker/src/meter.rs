@@ -13,7 +13,7 @@ use std::sync::{
 
 use linerate_memory::clock::{cycles, reading_cycles};
 
-use crate::spent::{Doing, Spent};
+use crate::cycle_counters::{CycleCounters, WorkerState};
 
 /// The stages of one round in so many are measured.
 const SAMPLE: u32 = 64;
@@ -36,7 +36,7 @@ const STAGES: usize = 3;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Published {
-    spent: Spent,
+    cycle_counters: CycleCounters,
     bursts: AtomicU64,
     packets: AtomicU64,
     sampled_packets: AtomicU64,
@@ -132,7 +132,12 @@ impl Meter {
     /// The worker has been asleep: the round that comes is measured.
     pub fn slept(&mut self) {
         let now = cycles();
-        self.published.spent.charge(0, now.wrapping_sub(self.since), now, Doing::of(false));
+        self.published.cycle_counters.charge(
+            0,
+            now.wrapping_sub(self.since),
+            now,
+            WorkerState::running(false),
+        );
         self.since = now;
         (self.until_sample, self.stands_for) = (1, 1);
     }
@@ -190,13 +195,13 @@ impl Meter {
             }
         }
         let [wait, work] = elapsed;
-        published.spent.charge(work, wait, now, Doing::of(worked));
+        published.cycle_counters.charge(work, wait, now, WorkerState::running(worked));
     }
 
     /// Publishes the figures not published yet, at the end.
     pub fn finish(&mut self) {
         self.publish(0, false);
-        self.published.spent.charge(0, 0, self.since, Doing::Nothing);
+        self.published.cycle_counters.charge(0, 0, self.since, WorkerState::Stopped);
     }
 }
 
@@ -210,12 +215,12 @@ impl UsageReader {
     /// When the worker last published something: 0 before its first round, and going on while it
     /// lives.
     pub fn heard_of(&self) -> u64 {
-        self.published.spent.until()
+        self.published.cycle_counters.until()
     }
 
     /// Returns true if the worker has ended: nothing more is heard of it.
     pub fn has_ended(&self) -> bool {
-        self.published.spent.has_ended()
+        self.published.cycle_counters.has_ended()
     }
 
     /// Returns the figures now: bursts at most [`SAMPLE`] old, work and waiting of the worker up to
@@ -223,7 +228,7 @@ impl UsageReader {
     pub fn read(&self) -> Usage {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let published = &*self.published;
-        let (work, wait) = published.spent.work_and_wait();
+        let (work, wait) = published.cycle_counters.work_and_wait();
         Usage {
             work,
             wait,
@@ -265,7 +270,8 @@ impl std::ops::Sub for Usage {
     fn sub(self, earlier: Usage) -> Usage {
         let mut stages = self.stages;
         stages.iter_mut().zip(earlier.stages).for_each(|(now, then)| *now -= then);
-        let (work, wait) = Spent::between((earlier.work, earlier.wait), (self.work, self.wait));
+        let (work, wait) =
+            CycleCounters::between((earlier.work, earlier.wait), (self.work, self.wait));
         Usage {
             work,
             wait,

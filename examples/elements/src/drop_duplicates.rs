@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Verdict};
 
 /// Drop reason.
 const DUPLICATE: usize = 0;
@@ -19,7 +19,7 @@ pub(crate) const CLASS: Class = Class {
         shows it twice. Each worker remembers the packets it has seen.",
     ports: "1/1",
     drops: &["duplicate"],
-    deals: true,
+    order_dependent: true,
     cost: "A hash of all bytes, and two operations on a table.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> DropDuplicates(100) -> Discard;",
     ..DropDuplicates::CLASS
@@ -44,7 +44,7 @@ struct DropDuplicates {
 
 impl Step<Reads> for DropDuplicates {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let hash = self.keys.hash_one(packet.bytes());
         if !self.seen.insert(hash) {
             self.duplicates += 1;

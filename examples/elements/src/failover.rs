@@ -24,7 +24,7 @@ pub(crate) const CLASS: Class = Class {
     drops: &["standby"],
     cost: "A clock reading per frame; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> f :: Failover(1s) -> Discard; Idle -> [1] f;",
-    ..Class::of::<Failover>()
+    ..Class::for_element::<Failover>()
 };
 
 #[derive(Arguments)]

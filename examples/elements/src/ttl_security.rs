@@ -1,6 +1,6 @@
 //! `TTLSecurity`: only packets from near pass (RFC 5082).
 
-use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Verdict};
 
 /// Offset of the time to live in an IPv4 header.
 const TTL: usize = 8;
@@ -29,10 +29,10 @@ struct TtlSecurity {
 
 impl Step<Reads> for TtlSecurity {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         match packet.bytes().get(TTL) {
             Some(ttl) if *ttl >= 255 - self.hops => Ok(()),
-            _ => Err(Exit::Refuse(0)),
+            _ => Err(Exit::ErrorOutput(0)),
         }
     }
 }

@@ -21,13 +21,13 @@ const PORTS: usize = 4;
 const PACKETS: usize = 256;
 
 /// A class, and the arguments of its elements in its example.
-pub struct Known {
+pub struct ClassExamples {
     pub class: &'static Class,
     examples: Vec<String>,
 }
 
 /// All classes of a library.
-pub fn known(library: &Library) -> Vec<Known> {
+pub fn known(library: &Library) -> Vec<ClassExamples> {
     library
         .iter()
         .map(|class| {
@@ -35,7 +35,7 @@ pub fn known(library: &Library) -> Vec<Known> {
             let loaded = load("example", class.example, library, &Globals::default(), &mut loader);
             let elements = loaded.plan.map(|plan| plan.elements).unwrap_or_default();
             let of_it = elements.into_iter().filter(|element| element.class.name == class.name);
-            Known { class, examples: of_it.map(|element| element.config).collect() }
+            ClassExamples { class, examples: of_it.map(|element| element.config).collect() }
         })
         .collect()
 }
@@ -69,7 +69,7 @@ fn sides(code: &str) -> (&str, &str) {
 }
 
 /// Arguments for a class: those of its example, or others, some of them wrong.
-fn arguments(bytes: &mut Bytes<'_>, known: &Known) -> String {
+fn arguments(bytes: &mut Bytes<'_>, known: &ClassExamples) -> String {
     if !known.examples.is_empty() && bytes.one_in(3) {
         return bytes.choice(&known.examples).clone();
     }
@@ -108,7 +108,7 @@ fn source(bytes: &mut Bytes<'_>, pushes: bool) -> String {
 }
 
 /// A configuration of some of the classes known.
-pub fn configuration(bytes: &mut Bytes<'_>, usable: &[Known]) -> String {
+pub fn configuration(bytes: &mut Bytes<'_>, usable: &[ClassExamples]) -> String {
     let mut text = BOUNDED.to_owned();
     let mut chain = source(bytes, true);
     let mut pushing = true;

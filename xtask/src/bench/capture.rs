@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::undo::{Undo, unique_name};
+use super::restore::{RestoreOnDrop, unique_name};
 use crate::shell;
 
 /// Packets in the file.
@@ -26,7 +26,7 @@ pub(super) enum Pages {
 #[derive(Debug)]
 pub(super) struct MemoryFolder {
     path: PathBuf,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 impl MemoryFolder {
@@ -35,7 +35,7 @@ impl MemoryFolder {
         let path = std::env::temp_dir().join(unique_name());
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         let gone = path.clone();
-        let undo = Undo::by(move || {
+        let undo = RestoreOnDrop::by(move || {
             let _ = Command::new("umount").arg(&gone).status();
             let _ = fs::remove_dir(&gone);
         });

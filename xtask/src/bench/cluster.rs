@@ -13,20 +13,20 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure as hold};
 use serde_json::{Value, json};
 
+use super::baseline::Baseline;
 use super::graph::UDP;
 use super::live_frames::Generator;
-use super::ours::{Ours, Place};
+use super::ours::{Ours, ProgramPlacement};
 use super::peers::{
     FORWARDING_CORE, MAIN_CORE, Memory, Mode, OpCase, Peer, Ports, Programs, Sample, Testpmd,
     ensure,
 };
 use super::priority::Priority;
+use super::restore::unique_name;
 use super::results;
 use super::row::{Row, median, row};
 use super::shared::null;
-use super::undo::unique_name;
 use super::veth::{FORWARDER, GENERATOR, Network};
-use super::yardstick::Yardstick;
 use crate::shell;
 
 /// Packets in a burst of either side.
@@ -151,8 +151,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let _priority = Priority::raise();
     let memory = Memory::reserve_for_two();
     let window = Duration::from_millis(args.ms);
-    let mut yardstick = Yardstick::new(None)?;
-    yardstick.sample(&memory, args.repetitions, window)?;
+    let mut baseline = Baseline::new(None)?;
+    baseline.sample(&memory, args.repetitions, window)?;
     let (rows, parts) = (Vec::new(), Vec::new());
     let stood_still = Cell::new(0);
     let mut bench = Bench { args, ours, programs, memory, window, rows, parts, stood_still };
@@ -170,7 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             bench.veth(BURSTS[1])?;
         }
     }
-    bench.print(&yardstick)
+    bench.print(&baseline)
 }
 
 impl Bench<'_> {
@@ -257,7 +257,7 @@ impl Bench<'_> {
     /// From a server, each packet of which comes from a source, to a program that counts.
     fn process(&self, sharing: &str, burst: u32) -> Result<HandOver> {
         let source = format!("InfiniteSource({UDP}, TIMESTAMP false)");
-        let on = |core| Place { namespace: None, core, sleeps: false };
+        let on = |core| ProgramPlacement { namespace: None, core, sleeps: false };
         self.serve(&source, sharing, burst, [on(MAIN_CORE), on(FORWARDING_CORE)])
     }
 
@@ -267,7 +267,7 @@ impl Bench<'_> {
         source: &str,
         sharing: &str,
         burst: u32,
-        [server, consumer]: [Place<'_>; 2],
+        [server, consumer]: [ProgramPlacement<'_>; 2],
     ) -> Result<HandOver> {
         let socket = format!("@{}", unique_name());
         let text = format!("ClusterSocket({socket}); source :: {source} -> share :: {sharing};");
@@ -318,7 +318,7 @@ impl Bench<'_> {
         let network = Network::new()?;
         let name = Some(network.namespace());
         // The kernel's receive side is on the other core, with the generator.
-        let place = Place { namespace: name, core: FORWARDING_CORE, sleeps: true };
+        let place = ProgramPlacement { namespace: name, core: FORWARDING_CORE, sleeps: true };
         let source = format!("FromPort(xdp:{})", FORWARDER[0]);
         let generator = Generator::start(name, GENERATOR, MAIN_CORE, &frame())?;
         let found = self.serve(&source, BALANCER, burst, [place, place]);
@@ -365,14 +365,14 @@ impl Bench<'_> {
         Ok(sample)
     }
 
-    fn print(&self, yardstick: &Yardstick) -> Result<()> {
+    fn print(&self, baseline: &Baseline) -> Result<()> {
         if self.args.keep {
-            results::keep("cluster", results::of_rows(&self.rows), yardstick)?;
+            results::keep("cluster", results::of_rows(&self.rows), baseline)?;
         }
         if self.args.json {
             let report = json!({
                 "machine": self.ours.machine()?,
-                "yardstick": yardstick.json(),
+                "yardstick": baseline.json(),
                 "rows": self.rows.iter().map(row_json).collect::<Vec<_>>(),
                 "stood_still": self.stood_still.get(),
                 "parts": self.parts.iter().map(Parts::json).collect::<Vec<_>>(),
@@ -386,9 +386,9 @@ impl Bench<'_> {
              {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
-        yardstick.print();
+        baseline.print();
         Row::print_header();
-        let reference = yardstick.figure();
+        let reference = baseline.figure();
         self.rows.iter().for_each(|row| row.print(reference));
         println!("Mpps, of the medians:");
         for row in &self.rows {

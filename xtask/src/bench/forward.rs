@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::baseline::Baseline;
 use super::live_frames::{Counters, Generator};
 use super::ours::Ours;
 use super::peers::{
@@ -20,7 +21,6 @@ use super::priority::Priority;
 use super::results;
 use super::row::{Row, best, median, row};
 use super::veth::{FORWARDER, GENERATOR, Network, SINK};
-use super::yardstick::Yardstick;
 use crate::shell;
 
 const BURSTS: [u32; 5] = [1, 8, 32, 64, 256];
@@ -70,7 +70,7 @@ struct Bench<'a> {
     rows: Vec<Row>,
     /// Peers that could not be measured, and why.
     missing: Vec<String>,
-    yardstick: Yardstick,
+    baseline: Baseline,
     start: Option<Value>,
 }
 
@@ -81,10 +81,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let _priority = Priority::raise();
     let memory = if args.no_huge { Memory::small() } else { Memory::reserve() };
     let window = Duration::from_millis(args.ms);
-    let mut yardstick = Yardstick::new(dpdk.as_ref().err().map(ToString::to_string))?;
-    yardstick.sample(&memory, args.repetitions, window)?;
+    let mut baseline = Baseline::new(dpdk.as_ref().err().map(ToString::to_string))?;
+    baseline.sample(&memory, args.repetitions, window)?;
     let (rows, missing, start) = (Vec::new(), Vec::new(), None);
-    let mut bench = Bench { args, window, memory, ours, rows, missing, yardstick, start };
+    let mut bench = Bench { args, window, memory, ours, rows, missing, baseline, start };
     match dpdk {
         Ok(()) => bench.against_dpdk()?,
         Err(refusal) => bench.missing.push(refusal.to_string()),
@@ -302,12 +302,12 @@ impl Bench<'_> {
 
     fn print(&self) -> Result<()> {
         if self.args.keep {
-            results::keep("forward", results::of_rows(&self.rows), &self.yardstick)?;
+            results::keep("forward", results::of_rows(&self.rows), &self.baseline)?;
         }
         if self.args.json {
             let report = json!({
                 "machine": self.ours.machine()?,
-                "yardstick": self.yardstick.json(),
+                "yardstick": self.baseline.json(),
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "start": self.start,
                 "missing": self.missing,
@@ -320,9 +320,9 @@ impl Bench<'_> {
             "TSC cycles per packet or object, {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
-        self.yardstick.print();
+        self.baseline.print();
         Row::print_header();
-        let reference = self.yardstick.figure();
+        let reference = self.baseline.figure();
         self.rows.iter().for_each(|row| row.print(reference));
         if let Some(start) = &self.start {
             println!(

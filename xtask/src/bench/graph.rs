@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use super::baseline::Baseline;
 use super::capture::{CAPTURED, MemoryFolder, Pages, write_capture};
 use super::ours::Ours;
 use super::peers::{Memory, Mode, Peer, Ports, Testpmd, ensure};
 use super::priority::Priority;
 use super::results;
 use super::row::{Row, median, row};
-use super::yardstick::Yardstick;
 use crate::shell;
 
 /// Frame limits of the sweep.
@@ -64,7 +64,7 @@ struct Bench<'a> {
     testpmd: Option<Testpmd>,
     rows: Vec<Row>,
     missing: Vec<String>,
-    yardstick: Yardstick,
+    baseline: Baseline,
     /// Cycles per packet by case and frame limit.
     sweep: BTreeMap<&'static str, Vec<(u32, f64)>>,
     /// Speed of the simulated clock, as a multiple of the machine's.
@@ -77,8 +77,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let _priority = Priority::raise();
     let memory = if args.no_huge { Memory::small() } else { Memory::reserve() };
     let window = Duration::from_millis(args.ms);
-    let mut yardstick = Yardstick::new(dpdk.as_ref().err().map(ToString::to_string))?;
-    yardstick.sample(&memory, args.repetitions, window)?;
+    let mut baseline = Baseline::new(dpdk.as_ref().err().map(ToString::to_string))?;
+    baseline.sample(&memory, args.repetitions, window)?;
     let mut missing = Vec::new();
     let testpmd = match dpdk {
         Ok(()) => Some(Testpmd::start(&memory, Ports::Null)?),
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     let (rows, sweep, faster) = (Vec::new(), BTreeMap::new(), Vec::new());
-    let mut bench = Bench { args, window, ours, testpmd, rows, missing, yardstick, sweep, faster };
+    let mut bench = Bench { args, window, ours, testpmd, rows, missing, baseline, sweep, faster };
     bench.cases()?;
     bench.dispatch()?;
     bench.capture()?;
@@ -286,7 +286,7 @@ impl Bench<'_> {
 
     fn print(&self) -> Result<()> {
         if self.args.keep {
-            results::keep("graph", results::of_rows(&self.rows), &self.yardstick)?;
+            results::keep("graph", results::of_rows(&self.rows), &self.baseline)?;
         }
         let plot = shell::root().join("target/bench/frame-limit.svg");
         if !self.sweep.is_empty() {
@@ -296,7 +296,7 @@ impl Bench<'_> {
         if self.args.json {
             let report = json!({
                 "machine": self.ours.machine()?,
-                "yardstick": self.yardstick.json(),
+                "yardstick": self.baseline.json(),
                 "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "frame_limits": self.sweep,
                 "simulated_time": self.faster,
@@ -307,9 +307,9 @@ impl Bench<'_> {
         }
         let (repetitions, ms) = (self.args.repetitions, self.args.ms);
         println!("TSC cycles per packet, {repetitions} repetitions of {ms} ms");
-        self.yardstick.print();
+        self.baseline.print();
         Row::print_header();
-        let reference = self.yardstick.figure();
+        let reference = self.baseline.figure();
         self.rows.iter().for_each(|row| row.print(reference));
         if !self.faster.is_empty() {
             println!("simulated time: {:.0} times as fast as the machine's", median(&self.faster));

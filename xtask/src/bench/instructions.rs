@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::filter;
 use super::ours::Ours;
+use super::restore::{RestoreOnDrop, unique_name};
 use super::routers::{self, Finite};
 use super::tables;
-use super::undo::{Undo, unique_name};
 
 /// Path of the recorded counts.
 const RECORD: &str = "bench/instructions.json";
@@ -205,7 +205,7 @@ fn paths(ours: &Ours, counts: &mut BTreeMap<String, f64>) -> Result<()> {
     let folder = std::env::temp_dir().join(unique_name());
     let _undo = {
         let folder = folder.clone();
-        Undo::by(move || drop(fs::remove_dir_all(folder)))
+        RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
     };
     ours.tables(&folder)?;
     for case in PATHS {

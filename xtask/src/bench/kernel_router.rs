@@ -22,8 +22,8 @@ use super::frames::{ROUTERS, udp};
 use super::live_frames::{Counters, Generator};
 use super::ours::linerate;
 use super::peers::{FORWARDING_CORE, MAIN_CORE, Process, Sample, command_in};
+use super::restore::{RestoreOnDrop, unique_name};
 use super::row::{best, median};
-use super::undo::{Undo, unique_name};
 use super::veth::{FORWARDER, GENERATOR, Network, SINK};
 use crate::shell;
 
@@ -35,7 +35,7 @@ const HOST: &str = "02:00:00:00:00:0b";
 /// Time for a forwarder to get going before the rate is read.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Time that a program may take to start.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Name of the case.
 pub(super) const CASE: &str = "router";
 
@@ -63,44 +63,44 @@ impl Driver {
 
 /// The forwarder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum Forwarder {
     Linux,
     Ours,
 }
 
 /// Result with the driver at one place.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct DriverResult {
     driver: Driver,
     linux: Vec<Sample>,
     ours: Vec<Sample>,
 }
 
 /// Measures Linux and ours in turns.
-pub(super) fn measure(window: Duration, repetitions: u32) -> Result<Vec<Beside>> {
+pub(super) fn measure(window: Duration, repetitions: u32) -> Result<Vec<DriverResult>> {
     let program = linerate()?;
     let places = [Driver::WithGenerator, Driver::WithForwarder];
-    let mut all = places.map(|driver| Beside { driver, linux: Vec::new(), ours: Vec::new() });
+    let mut all = places.map(|driver| DriverResult { driver, linux: Vec::new(), ours: Vec::new() });
     for _ in 0..repetitions {
         for beside in &mut all {
-            beside.linux.push(forward(Who::Linux, beside.driver, &program, window)?);
-            beside.ours.push(forward(Who::Ours, beside.driver, &program, window)?);
+            beside.linux.push(forward(Forwarder::Linux, beside.driver, &program, window)?);
+            beside.ours.push(forward(Forwarder::Ours, beside.driver, &program, window)?);
         }
     }
     Ok(all.into())
 }
 
 /// One forwarder in a new network, for about `window`.
-fn forward(who: Who, driver: Driver, program: &Path, window: Duration) -> Result<Sample> {
+fn forward(who: Forwarder, driver: Driver, program: &Path, window: Duration) -> Result<Sample> {
     let network = Network::new()?;
     network.ip(&["link", "set", FORWARDER[0], "address", &ether(&ROUTERS[..6])])?;
     let mut threads = Threads::default();
     let router = match who {
-        Who::Linux => {
+        Forwarder::Linux => {
             linux(&network)?;
             None
         }
-        Who::Ours => {
+        Forwarder::Ours => {
             let router = Router::start(&network, program, driver)?;
             threads.add(&format!("/proc/{}/task/{}", router.process.id(), router.worker));
             Some(router)
@@ -151,7 +151,7 @@ struct Router {
     process: Process,
     /// The thread that forwards.
     worker: u32,
-    _socket: Undo,
+    _socket: RestoreOnDrop,
 }
 
 impl Router {
@@ -159,7 +159,7 @@ impl Router {
         let socket = std::env::temp_dir().join(unique_name());
         let undo = {
             let socket = socket.clone();
-            Undo::by(move || drop(fs::remove_file(socket)))
+            RestoreOnDrop::by(move || drop(fs::remove_file(socket)))
         };
         let [left, right] = FORWARDER;
         let mut command = command_in(Some(network.namespace()), program);
@@ -177,7 +177,7 @@ impl Router {
         let start = Instant::now();
         while !socket.exists() {
             ensure!(process.is_running()?, "linerate has ended");
-            ensure!(start.elapsed() < PATIENCE, "linerate does not start");
+            ensure!(start.elapsed() < TIMEOUT, "linerate does not start");
             sleep(Duration::from_millis(10));
         }
         let host = format!("{} {HOST}", NETWORKS[1].1);
@@ -213,7 +213,7 @@ impl Threads {
 }
 
 /// Has a thread of its own take frames off `from`, beside the forwarder; returns its number.
-fn driver_thread(network: &Network, who: Who) -> Result<u32> {
+fn driver_thread(network: &Network, who: Forwarder) -> Result<u32> {
     let before = driver_threads()?;
     network.write(&format!("/sys/class/net/{}/threaded", FORWARDER[0]), "1")?;
     let mut found = driver_threads()?;
@@ -224,7 +224,7 @@ fn driver_thread(network: &Network, who: Who) -> Result<u32> {
     cores.set(FORWARDING_CORE);
     sched_setaffinity(id, &cores).context("cannot place a thread of the kernel's")?;
     // Before other programs, as the forwarder is, and behind that where it is not the forwarder.
-    let nice = if who == Who::Linux { -20 } else { -10 };
+    let nice = if who == Forwarder::Linux { -20 } else { -10 };
     setpriority_process(id, nice).context("cannot give a thread of the kernel's precedence")?;
     Ok(found[0])
 }
@@ -251,7 +251,7 @@ fn ether(address: &[u8]) -> String {
     digits.join(":")
 }
 
-impl Beside {
+impl DriverResult {
     pub(super) fn json(&self) -> Value {
         let side = |samples: &[Sample]| {
             let (rates, times) = (rates(samples), times(samples));
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn processor_time_is_not_known_where_no_thread_is() {
-        let beside = Beside {
+        let beside = DriverResult {
             driver: Driver::WithGenerator,
             linux: vec![sample(2_000_000, 0.0), sample(1_000_000, 0.0)],
             ours: vec![sample(1_000_000, 0.5), sample(2_000_000, 0.5)],

@@ -11,8 +11,8 @@ use anyhow::{Result, ensure};
 
 use super::ours::Ours;
 use super::peers::{LookupCycles, Memory, Programs};
+use super::restore::{RestoreOnDrop, unique_name};
 use super::row::{Row, row};
-use super::undo::{Undo, unique_name};
 
 /// Addresses looked up at once.
 const BURST: u32 = 256;
@@ -96,7 +96,7 @@ impl Lookups<'_> {
         let folder = std::env::temp_dir().join(unique_name());
         let _undo = {
             let folder = folder.clone();
-            Undo::by(move || drop(std::fs::remove_dir_all(folder)))
+            RestoreOnDrop::by(move || drop(std::fs::remove_dir_all(folder)))
         };
         self.ours.tables(&folder)?;
         for _ in 0..self.repetitions {

@@ -7,11 +7,12 @@
 //!   [`openflow`], [`mod@pcap`], [`plan`], [`mod@reference`], [`shared`], [`start`] and [`switch`]. Cases of `network` are [`filter`], [`kernel_router`], [`lookup`], [`routers`] and
 //!   [`updates`], and of `switch` [`tables`].
 //! - *Sources and sinks of packets*: [`frames`], [`capture`], [`live_frames`], [`veth`].
-//! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs, [`undo`]
-//!   takes back its changes of the machine.
-//! - *More than one machine*: [`processor`] says which this is, [`yardstick`] measures the unit of
+//! - *Around a measurement*: [`row`] prints, [`priority`] has it go before other programs,
+//!   [`restore`] takes back its changes of the machine.
+//! - *More than one machine*: [`processor`] says which this is, [`baseline`] measures the unit of
 //!   figures, [`results`] keeps and compares them.
 
+mod baseline;
 mod capture;
 mod chains;
 mod cluster;
@@ -32,6 +33,7 @@ mod plan;
 mod priority;
 mod processor;
 mod reference;
+mod restore;
 mod results;
 mod routers;
 mod row;
@@ -39,11 +41,9 @@ mod shared;
 mod start;
 mod switch;
 mod tables;
-mod undo;
 mod updates;
 mod veth;
 mod workers;
-mod yardstick;
 
 use anyhow::Result;
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::baseline::Baseline;
 use super::filter::Filters;
-use super::kernel_router::{self, Beside};
+use super::kernel_router::{self, DriverResult};
 use super::lookup::Lookups;
 use super::ours::Ours;
 use super::peers::{Memory, Peer, Programs, ensure};
@@ -19,7 +20,6 @@ use super::routers::{self, Router};
 use super::row::{Row, row};
 use super::updates;
 use super::workers::{self, Workers};
-use super::yardstick::Yardstick;
 use crate::shell;
 
 /// Keys in the table: names of the rows of lookups and of additions, and the number.
@@ -66,9 +66,9 @@ struct Bench<'a> {
     routers: Vec<Router>,
     updates: Vec<Value>,
     workers: Vec<Workers>,
-    beside: Vec<Beside>,
+    beside: Vec<DriverResult>,
     missing: Vec<String>,
-    yardstick: Yardstick,
+    baseline: Baseline,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -78,8 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let memory =
         if args.no_huge { Memory::small_for_tables() } else { Memory::reserve_for_tables() };
     let window = Duration::from_millis(args.ms);
-    let mut yardstick = Yardstick::new(dpdk.as_ref().err().map(ToString::to_string))?;
-    yardstick.sample(&memory, args.repetitions, window)?;
+    let mut baseline = Baseline::new(dpdk.as_ref().err().map(ToString::to_string))?;
+    baseline.sample(&memory, args.repetitions, window)?;
     let mut bench = Bench {
         args,
         window,
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         workers: Vec::new(),
         beside: Vec::new(),
         missing: Vec::new(),
-        yardstick,
+        baseline,
     };
     bench.routers()?;
     bench.updates()?;
@@ -212,7 +212,7 @@ impl Bench<'_> {
             results::keep(
                 "network",
                 results::of_rows(&self.rows).into_iter().chain(routers),
-                &self.yardstick,
+                &self.baseline,
             )?;
         }
         if self.args.json {
@@ -220,11 +220,11 @@ impl Bench<'_> {
                 "{}",
                 json!({
                     "machine": self.ours.machine()?,
-                    "yardstick": self.yardstick.json(),
+                    "yardstick": self.baseline.json(),
                     "rows": json_rows(&self.rows, &self.routers),
                     "updates": self.updates,
                     "workers": self.workers.iter().map(Workers::json).collect::<Vec<_>>(),
-                    "beside": self.beside.iter().map(Beside::json).collect::<Vec<_>>(),
+                    "beside": self.beside.iter().map(DriverResult::json).collect::<Vec<_>>(),
                     "missing": self.missing,
                 })
             );
@@ -235,14 +235,14 @@ impl Bench<'_> {
             "TSC cycles per packet, address or key, {} repetitions of {} ms, {pages} pages for DPDK",
             self.args.repetitions, self.args.ms
         );
-        self.yardstick.print();
+        self.baseline.print();
         Row::print_header();
-        let reference = self.yardstick.figure();
+        let reference = self.baseline.figure();
         self.rows.iter().for_each(|row| row.print(reference));
         self.routers.iter().for_each(|router| router.print(reference));
         self.updates.iter().for_each(updates::print);
         self.workers.iter().for_each(Workers::print);
-        self.beside.iter().for_each(Beside::print);
+        self.beside.iter().for_each(DriverResult::print);
         self.missing.iter().for_each(|missing| println!("NOT MEASURED: {missing}"));
         Ok(())
     }
@@ -262,7 +262,7 @@ mod tests {
         let mut rows = Vec::new();
         let beside = row(&mut rows, "filter", 32, "rte_acl");
         (beside.ours, beside.theirs) = (vec![1.0], vec![2.0]);
-        let rows = json_rows(&rows, &[Router::of("nat", 30.0)]);
+        let rows = json_rows(&rows, &[Router::with_cycles("nat", 30.0)]);
         let cases: Vec<_> = rows.iter().map(|row| (&row["case"], &row["peer"])).collect();
         assert_eq!(cases[0], (&json!("filter"), &json!("rte_acl")));
         assert_eq!(cases[1], (&json!("nat"), &Value::Null));

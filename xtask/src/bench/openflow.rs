@@ -23,15 +23,15 @@ use serde_json::{Value, json};
 use super::ours::{self, Ours};
 use super::peers::{OpenVswitch, Process};
 use super::priority::Priority;
+use super::restore::{RestoreOnDrop, unique_name};
 use super::row::{best, median};
 use super::tables::exact_rules;
-use super::undo::{Undo, unique_name};
 use crate::shell;
 
 /// Time in which a switch gives back memory.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Seconds that a command of the client may take.
-const PATIENCE: &str = "--timeout=900";
+const TIMEOUT: &str = "--timeout=900";
 const MEGABYTE: f64 = 1e6;
 
 /// Arguments of `cargo xtask bench openflow`.
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     flows: u32,
     /// Measure one of both ways alone.
     #[arg(long, value_enum)]
-    only: Option<Way>,
+    only: Option<AddMode>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -59,27 +59,27 @@ pub(crate) struct Args {
 
 /// How flows are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Way {
+enum AddMode {
     /// One by one.
     Single,
     /// All in one bundle.
     Bundle,
 }
 
-impl Way {
-    const ALL: [Way; 2] = [Way::Single, Way::Bundle];
+impl AddMode {
+    const ALL: [AddMode; 2] = [AddMode::Single, AddMode::Bundle];
 
     fn name(self) -> &'static str {
         match self {
-            Way::Single => "one by one",
-            Way::Bundle => "bundle",
+            AddMode::Single => "one by one",
+            AddMode::Bundle => "bundle",
         }
     }
 
     fn options(self) -> &'static [&'static str] {
         match self {
-            Way::Single => &[],
-            Way::Bundle => &["--bundle"],
+            AddMode::Single => &[],
+            AddMode::Bundle => &["--bundle"],
         }
     }
 }
@@ -106,7 +106,7 @@ impl Subject<'_> {
     /// Runs the client, and returns its output.
     fn client(&self, options: &[&str], command: &str, more: &[&str]) -> Result<String> {
         let mut client = Command::new("ovs-ofctl");
-        client.args([PATIENCE, "--no-names", "-O", "OpenFlow14"]).args(options);
+        client.args([TIMEOUT, "--no-names", "-O", "OpenFlow14"]).args(options);
         shell::output(client.arg(command).arg(&self.address).args(more))
     }
 
@@ -130,7 +130,7 @@ impl Subject<'_> {
     }
 
     /// Adds and deletes flows, and returns the figures.
-    fn measure(&self, way: Way, file: &Path, count: u32) -> Result<Figures> {
+    fn measure(&self, way: AddMode, file: &Path, count: u32) -> Result<Figures> {
         ensure!(self.flows()? == 0, "a switch has flows that nobody has given it");
         let start = self.resident()?;
         let add = self.timed(way.options(), "add-flows", &[&file.to_string_lossy()])?;
@@ -154,7 +154,7 @@ fn flow_count(text: &str) -> Option<u64> {
 struct OurSwitch {
     process: Process,
     folder: PathBuf,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 impl OurSwitch {
@@ -163,7 +163,7 @@ impl OurSwitch {
         fs::create_dir(&folder)?;
         let undo = {
             let folder = folder.clone();
-            Undo::by(move || drop(fs::remove_dir_all(folder)))
+            RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
         };
         let name = |file: &str| folder.join(file).to_string_lossy().into_owned();
         let control = name("control");
@@ -188,8 +188,8 @@ impl OurSwitch {
 
 /// Figures of one way to add flows, per repetition.
 #[derive(Debug)]
-struct Found {
-    way: Way,
+struct ModeFigures {
+    way: AddMode,
     ours: Vec<Figures>,
     theirs: Vec<Figures>,
 }
@@ -199,21 +199,21 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let file = std::env::temp_dir().join(unique_name());
     let _undo = {
         let file = file.clone();
-        Undo::by(move || drop(fs::remove_file(file)))
+        RestoreOnDrop::by(move || drop(fs::remove_file(file)))
     };
     fs::write(&file, exact_rules(args.flows as usize))?;
     let _priority = Priority::raise();
-    let wanted = |way: &Way| args.only.is_none_or(|only| only == *way);
-    let mut found: Vec<Found> = Way::ALL
+    let wanted = |way: &AddMode| args.only.is_none_or(|only| only == *way);
+    let mut found: Vec<ModeFigures> = AddMode::ALL
         .into_iter()
         .filter(wanted)
-        .map(|way| Found { way, ours: Vec::new(), theirs: Vec::new() })
+        .map(|way| ModeFigures { way, ours: Vec::new(), theirs: Vec::new() })
         .collect();
     for repetition in 1..=args.repetitions {
         if !args.json {
             eprintln!("measuring, {repetition} of {}", args.repetitions);
         }
-        for Found { way, ours, theirs } in &mut found {
+        for ModeFigures { way, ours, theirs } in &mut found {
             let switch = OurSwitch::start(&linerate)?;
             let subject = Subject { address: switch.address(), process: &switch.process };
             ours.push(subject.measure(*way, &file, args.flows).context("linerate switch")?);
@@ -223,9 +223,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             theirs.push(subject.measure(*way, &file, args.flows).context("Open vSwitch")?);
         }
     }
-    let lines: Vec<Line> = found.iter().flat_map(lines).collect();
+    let lines: Vec<OutputRow> = found.iter().flat_map(lines).collect();
     if args.json {
-        let lines: Vec<Value> = lines.iter().map(Line::json).collect();
+        let lines: Vec<Value> = lines.iter().map(OutputRow::json).collect();
         println!(
             "{}",
             json!({"machine": ours.machine()?, "flows": args.flows, "repetitions": args.repetitions, "rows": lines})
@@ -236,14 +236,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "{} flows by ovs-ofctl, {} repetitions; memory is what is resident",
         args.flows, args.repetitions
     );
-    Line::print_header();
-    lines.iter().for_each(Line::print);
+    OutputRow::print_header();
+    lines.iter().for_each(OutputRow::print);
     Ok(())
 }
 
 /// A row of the output: one figure of one way to add flows, for both switches.
 #[derive(Debug)]
-struct Line {
+struct OutputRow {
     way: &'static str,
     measure: &'static str,
     unit: &'static str,
@@ -251,10 +251,10 @@ struct Line {
     theirs: Vec<f64>,
 }
 
-fn lines(found: &Found) -> impl Iterator<Item = Line> {
+fn lines(found: &ModeFigures) -> impl Iterator<Item = OutputRow> {
     MEASURES.iter().enumerate().map(move |(at, &(measure, unit))| {
         let of = |runs: &[Figures]| runs.iter().map(|figures| figures[at]).collect();
-        Line {
+        OutputRow {
             way: found.way.name(),
             measure,
             unit,
@@ -264,7 +264,7 @@ fn lines(found: &Found) -> impl Iterator<Item = Line> {
     })
 }
 
-impl Line {
+impl OutputRow {
     /// The median over repetitions of ours divided by theirs.
     fn ratio(&self) -> f64 {
         let ratios: Vec<f64> =
@@ -324,12 +324,12 @@ mod tests {
     #[test]
     fn lines_are_of_one_measure_each() {
         let figures = |add: f64| [add, 1.0, 10.0, 40.0, 30.0, 20.0, 10.0];
-        let found = Found {
-            way: Way::Bundle,
+        let found = ModeFigures {
+            way: AddMode::Bundle,
             ours: vec![figures(2.0), figures(6.0), figures(3.0)],
             theirs: vec![figures(4.0), figures(4.0), figures(4.0)],
         };
-        let lines: Vec<Line> = lines(&found).collect();
+        let lines: Vec<OutputRow> = lines(&found).collect();
         assert_eq!(lines.len(), MEASURES.len());
         let add = lines[0].json();
         assert_eq!((&add["measure"], &add["unit"]), (&json!("add"), &json!("s")));

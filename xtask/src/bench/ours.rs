@@ -84,7 +84,7 @@ impl Running {
 
 /// Place of a program: namespace and core.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ProgramPlacement<'a> {
     /// A network namespace, or the caller's.
     pub(crate) namespace: Option<&'a str>,
     pub(crate) core: usize,
@@ -94,12 +94,12 @@ pub(crate) struct Place<'a> {
 
 /// A run that ends by itself.
 #[derive(Debug)]
-pub(crate) struct Started(Child);
+pub(crate) struct FiniteRun(Child);
 
-impl Started {
-    fn start(mut command: Command) -> Result<Started> {
+impl FiniteRun {
+    fn start(mut command: Command) -> Result<FiniteRun> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Ok(Started(command.spawn().context("cannot run linerate-bench")?))
+        Ok(FiniteRun(command.spawn().context("cannot run linerate-bench")?))
     }
 
     /// Its line, when it has ended.
@@ -306,7 +306,7 @@ impl Ours {
         warm: Duration,
         time: Duration,
         cores: &[u32],
-    ) -> Result<Started> {
+    ) -> Result<FiniteRun> {
         self.start_graph(&[file.as_os_str()], at, burst, warm, time, cores)
     }
 
@@ -319,7 +319,7 @@ impl Ours {
         warm: Duration,
         time: Duration,
         cores: &[u32],
-    ) -> Result<Started> {
+    ) -> Result<FiniteRun> {
         self.start_graph(&["-e".as_ref(), text.as_ref()], at, burst, warm, time, cores)
     }
 
@@ -331,35 +331,35 @@ impl Ours {
         warm: Duration,
         time: Duration,
         cores: &[u32],
-    ) -> Result<Started> {
+    ) -> Result<FiniteRun> {
         let mut command = Command::new(&self.program);
         command.arg("graph").args(configuration);
         command.args(graph_options(at, burst, warm, time, cores));
-        Started::start(command)
+        FiniteRun::start(command)
     }
 
     /// Starts a configuration that programs attach to.
     pub(crate) fn serve(
         &self,
-        place: Place<'_>,
+        place: ProgramPlacement<'_>,
         text: &str,
         at: &str,
         burst: u32,
         warm: Duration,
         time: Duration,
-    ) -> Result<Started> {
+    ) -> Result<FiniteRun> {
         let mut command = command_in(place.namespace, &self.program);
         command.args(["graph", "-e", text]);
         command.args(graph_options(at, burst, warm, time, &[place.core as u32]));
         command.args(["--idle", if place.sleeps { "block" } else { "poll" }]);
-        Started::start(command)
+        FiniteRun::start(command)
     }
 
     /// Counts packets for about `time` as a program of that name on the cluster at a socket, which it
     /// waits for; `warm` without measuring first. It ends when the cluster's server does.
     pub(crate) fn consume(
         &self,
-        place: Place<'_>,
+        place: ProgramPlacement<'_>,
         (socket, name): (&str, &str),
         burst: u32,
         warm: Duration,

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use self::answer::{Answer, Row};
 use super::ours;
-use super::undo::{Undo, unique_name};
+use super::restore::{RestoreOnDrop, unique_name};
 
 /// Configurations with their names; sources of packets are `FromDevice`.
 const CONFIGURATIONS: &[(&str, &str)] = &[
@@ -134,7 +134,7 @@ impl Planned for (&str, &str) {
     fn ask(&self, linerate: &Path, dir: &Path) -> Result<Answer> {
         let mut command = Command::new(linerate);
         command.arg("plan").arg(dir).args(["-e", self.1]);
-        answer::of(&mut command)
+        answer::ask(&mut command)
     }
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let own = std::env::temp_dir().join(unique_name());
     let _undo = {
         let own = own.clone();
-        Undo::by(move || drop(std::fs::remove_dir_all(own)))
+        RestoreOnDrop::by(move || drop(std::fs::remove_dir_all(own)))
     };
     let planned: Vec<Box<dyn Planned>> = match &args.public {
         None => CONFIGURATIONS.iter().map(|one| Box::new(*one) as Box<dyn Planned>).collect(),

@@ -5,14 +5,14 @@
 
 use std::fs;
 
-use super::undo::Undo;
+use super::restore::RestoreOnDrop;
 
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
 /// The highest priority for this session, until dropped.
 #[derive(Debug)]
 pub(crate) struct Priority {
-    _undo: Option<Undo>,
+    _undo: Option<RestoreOnDrop>,
 }
 
 impl Priority {
@@ -26,7 +26,7 @@ impl Priority {
             );
             return Priority { _undo: None };
         };
-        let undo = Undo::by(move || {
+        let undo = RestoreOnDrop::by(move || {
             // Lowering one's own priority is always allowed.
             let _ = fs::write(AUTOGROUP, before.to_string());
         });

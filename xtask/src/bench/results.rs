@@ -1,7 +1,7 @@
 //! `bench/results/PROCESSOR.json`: results kept for each kind of processor, and `cargo xtask bench
 //! compare`, which lays two of them beside each other.
 //!
-//! A run keeps each of its cases beside the reference of the same run, see [`super::yardstick`], and
+//! A run keeps each of its cases beside the reference of the same run, see [`super::baseline`], and
 //! leaves the others as they are. Two processors are compared by multiples of each one's reference.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::baseline::{Baseline, Figure};
 use super::processor::Processor;
 use super::row::Row;
-use super::yardstick::{Figure, Yardstick};
 use crate::shell;
 
 /// Folder of the results, in the repository.
@@ -38,19 +38,19 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Results {
     processor: Processor,
-    cases: BTreeMap<String, Kept>,
+    cases: BTreeMap<String, StoredCase>,
 }
 
 /// A case.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Kept {
+struct StoredCase {
     /// TSC cycles per packet or object.
     cycles: Figure,
     /// Those of the reference in the same run, where it was measured.
     reference: Option<Figure>,
 }
 
-impl Kept {
+impl StoredCase {
     fn multiple(self) -> Option<Figure> {
         self.reference.map(|reference| self.cycles.over(reference))
     }
@@ -68,7 +68,7 @@ pub(super) fn of_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(Strin
     let mut cases = BTreeMap::new();
     for row in rows {
         for (who, samples) in [("ours", &row.ours), (row.peer, &row.theirs)] {
-            let figure = Figure::of(samples).filter(|figure| figure.best.is_finite());
+            let figure = Figure::from_samples(samples).filter(|figure| figure.best.is_finite());
             // Ours stands in several rows where there are several peers: the first counts.
             figure.map(|figure| cases.entry(named(row, who)).or_insert(figure));
         }
@@ -80,18 +80,18 @@ pub(super) fn of_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(Strin
 pub(super) fn keep(
     command: &str,
     cases: impl IntoIterator<Item = (String, Figure)>,
-    yardstick: &Yardstick,
+    baseline: &Baseline,
 ) -> Result<()> {
     let folder = shell::root().join(FOLDER);
-    let path = folder.join(yardstick.processor().file_name() + ".json");
+    let path = folder.join(baseline.processor().file_name() + ".json");
     let mut results = if path.exists() {
         read(&path)?
     } else {
-        Results { processor: yardstick.processor().clone(), cases: BTreeMap::new() }
+        Results { processor: baseline.processor().clone(), cases: BTreeMap::new() }
     };
-    let reference = yardstick.figure().map(rounded);
+    let reference = baseline.figure().map(rounded);
     for (case, figure) in cases {
-        let kept = Kept { cycles: rounded(figure), reference };
+        let kept = StoredCase { cycles: rounded(figure), reference };
         results.cases.insert(format!("{command}: {case}"), kept);
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -169,7 +169,7 @@ mod tests {
     fn results(cases: &[(&str, f64, Option<f64>)]) -> Results {
         let figure = |best: f64| Figure { best, median: best * 1.5 };
         let cases = cases.iter().map(|(name, cycles, reference)| {
-            let kept = Kept { cycles: figure(*cycles), reference: reference.map(figure) };
+            let kept = StoredCase { cycles: figure(*cycles), reference: reference.map(figure) };
             ((*name).to_owned(), kept)
         });
         Results { processor: zen4(), cases: cases.collect() }

@@ -15,11 +15,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Map, Value, json};
 
+use super::baseline::Figure;
 use super::frames::{Capture, v4, v6};
 use super::ours::Ours;
+use super::restore::{RestoreOnDrop, unique_name};
 use super::row::{best, median, multiple};
-use super::undo::{Undo, unique_name};
-use super::yardstick::Figure;
 
 /// Packets in a frame.
 pub(super) const BURST: u32 = 256;
@@ -50,7 +50,7 @@ const EXAMPLE: &str = include_str!("../../../examples/router.click");
 
 /// Elements whose cycles count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Counted {
+enum CountedCycles {
     /// Those of all elements but the sources.
     Path,
     /// Those of all elements.
@@ -59,49 +59,49 @@ enum Counted {
     Element(&'static str),
 }
 
-impl Counted {
+impl CountedCycles {
     /// Returns the note printed behind the figures.
     fn note(self) -> &'static str {
         match self {
-            Counted::Path => "source excluded",
-            Counted::All => "source included",
-            Counted::Element(_) => "one element of the path",
+            CountedCycles::Path => "source excluded",
+            CountedCycles::All => "source included",
+            CountedCycles::Element(_) => "one element of the path",
         }
     }
 
-    fn of(self, elements: &Map<String, Value>, engine: f64) -> f64 {
+    fn cycles(self, elements: &Map<String, Value>, engine: f64) -> f64 {
         let cycles = |name: &str, value: &Value| match self {
-            Counted::Path if name.starts_with("source") => 0.0,
-            Counted::Element(only) if name != only => 0.0,
+            CountedCycles::Path if name.starts_with("source") => 0.0,
+            CountedCycles::Element(only) if name != only => 0.0,
             _ => value.as_f64().unwrap_or(0.0),
         };
         let sum: f64 = elements.iter().map(|(name, value)| cycles(name, value)).sum();
-        if matches!(self, Counted::Element(_)) { sum } else { sum + engine }
+        if matches!(self, CountedCycles::Element(_)) { sum } else { sum + engine }
     }
 }
 
 /// A case: its name, the cycles that count, the element that sees every packet once, and the
 /// function that writes the configuration into a folder.
-type Case = (&'static str, Counted, &'static str, fn(&Path) -> Result<String>);
+type Case = (&'static str, CountedCycles, &'static str, fn(&Path) -> Result<String>);
 
 const CASES: [Case; 10] = [
-    ("ipv4-1", Counted::Path, "end", |folder| ip_path(folder, "one4", false)),
-    ("ipv4-100k", Counted::Path, "end", |folder| ip_path(folder, "random4", false)),
-    ("ipv6", Counted::Path, "end", |folder| ip_path(folder, "random6", true)),
-    ("arp", Counted::Element("arp"), "end", arp),
-    ("arp-4k", Counted::Element("arp"), "end", |folder| segment(folder, 1 << 12)),
-    ("arp-64k", Counted::Element("arp"), "end", |folder| segment(folder, 1 << 16)),
-    ("switch", Counted::Path, "switch", switch),
-    ("nat", Counted::Path, "end", nat),
-    ("click-router", Counted::All, "check", click_router),
-    ("click-router-full", Counted::All, "routes", click_router_full),
+    ("ipv4-1", CountedCycles::Path, "end", |folder| ip_path(folder, "one4", false)),
+    ("ipv4-100k", CountedCycles::Path, "end", |folder| ip_path(folder, "random4", false)),
+    ("ipv6", CountedCycles::Path, "end", |folder| ip_path(folder, "random6", true)),
+    ("arp", CountedCycles::Element("arp"), "end", arp),
+    ("arp-4k", CountedCycles::Element("arp"), "end", |folder| segment(folder, 1 << 12)),
+    ("arp-64k", CountedCycles::Element("arp"), "end", |folder| segment(folder, 1 << 16)),
+    ("switch", CountedCycles::Path, "switch", switch),
+    ("nat", CountedCycles::Path, "end", nat),
+    ("click-router", CountedCycles::All, "check", click_router),
+    ("click-router-full", CountedCycles::All, "routes", click_router_full),
 ];
 
 /// Result of a case.
 #[derive(Debug)]
 pub(super) struct Router {
     case: &'static str,
-    counted: Counted,
+    counted: CountedCycles,
     /// Cycles per packet of each repetition.
     cycles: Vec<f64>,
     /// Of one repetition, by element: cycles for each packet of the case.
@@ -122,7 +122,7 @@ pub(super) fn measure(
     let folder = std::env::temp_dir().join(unique_name());
     let _undo = {
         let folder = folder.clone();
-        Undo::by(move || drop(fs::remove_dir_all(folder)))
+        RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
     };
     ours.tables(&folder)?;
     let mut paths = Vec::new();
@@ -136,7 +136,7 @@ pub(super) fn measure(
             ensure!(packets > 0.0, "no packet came through: {line}");
             path.parts = line["elements"].as_object().context("no elements were measured")?.clone();
             let engine = line["engine_cycles"].as_f64().context("no engine was measured")?;
-            path.cycles.push(counted.of(&path.parts, engine));
+            path.cycles.push(counted.cycles(&path.parts, engine));
         }
         paths.push(path);
     }
@@ -157,12 +157,12 @@ pub(super) fn finite(folder: &Path, case: &str, rounds: u32) -> Result<[Finite; 
     let (_, counted, at, configuration) = found.context("there is no such case")?;
     let text = configuration(folder)?.replace("?loop=0", &format!("?loop={rounds}, STOP true"));
     let without = match counted {
-        Counted::Element(name) => {
+        CountedCycles::Element(name) => {
             let split = text.split_once(&format!("-> {name} ::"));
             let (before, _) = split.with_context(|| format!("{case} has no {name}"))?;
             format!("{before} -> end :: Discard;")
         }
-        Counted::Path | Counted::All => sources_alone(&text),
+        CountedCycles::Path | CountedCycles::All => sources_alone(&text),
     };
     Ok([Finite { text, at }, Finite { text: without, at: "end" }])
 }
@@ -180,8 +180,8 @@ fn sources_alone(text: &str) -> String {
 impl Router {
     /// Makes a case with this result, for tests of its report.
     #[cfg(test)]
-    pub(super) fn of(case: &'static str, cycles: f64) -> Router {
-        Router { case, counted: Counted::Path, cycles: vec![cycles], parts: Map::new() }
+    pub(super) fn with_cycles(case: &'static str, cycles: f64) -> Router {
+        Router { case, counted: CountedCycles::Path, cycles: vec![cycles], parts: Map::new() }
     }
 
     pub(super) fn json(&self) -> Value {
@@ -201,7 +201,7 @@ impl Router {
 
     /// Its name and figure, as they are kept.
     pub(super) fn kept(&self) -> Option<(String, Figure)> {
-        Some((format!("{}, burst {BURST}, ours", self.case), Figure::of(&self.cycles)?))
+        Some((format!("{}, burst {BURST}, ours", self.case), Figure::from_samples(&self.cycles)?))
     }
 
     pub(super) fn print(&self, reference: Option<Figure>) {
@@ -456,7 +456,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let _undo = {
             let folder = folder.clone();
-            Undo::by(move || drop(fs::remove_dir_all(folder)))
+            RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
         };
         let text = segment(&folder, 4096).unwrap();
         assert_eq!(text.matches("write arp.insert 10.0.").count(), 4096);
@@ -475,8 +475,8 @@ mod tests {
     fn sources_are_left_out_where_they_do_not_count() {
         let elements = json!({ "source": 10.0, "source2": 5.0, "arp": 2.0, "end": null });
         let elements = elements.as_object().unwrap();
-        assert_eq!(Counted::Path.of(elements, 1.0), 3.0);
-        assert_eq!(Counted::All.of(elements, 1.0), 18.0);
-        assert_eq!(Counted::Element("arp").of(elements, 1.0), 2.0);
+        assert_eq!(CountedCycles::Path.cycles(elements, 1.0), 3.0);
+        assert_eq!(CountedCycles::All.cycles(elements, 1.0), 18.0);
+        assert_eq!(CountedCycles::Element("arp").cycles(elements, 1.0), 2.0);
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::yardstick::Figure;
+use super::baseline::Figure;
 
 /// One case at one burst against one peer.
 #[derive(Debug)]

@@ -22,15 +22,15 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 
+use super::baseline::Baseline;
 use super::ours::{Ours, Running};
 use super::peers::{
     FORWARDING_CORE, MAIN_CORE, Memory, Mode, Peer, Ports, Sample, Testpmd, ensure,
 };
 use super::priority::Priority;
+use super::restore::unique_name;
 use super::results;
 use super::row::{Load, Row, row};
-use super::undo::unique_name;
-use super::yardstick::Yardstick;
 
 /// Packets in a burst of either side.
 const BURST: u32 = 32;
@@ -227,8 +227,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let _priority = Priority::raise();
     let memory = Memory::reserve_for_two();
     let window = Duration::from_millis(args.ms);
-    let mut yardstick = Yardstick::new(None)?;
-    yardstick.sample(&memory, args.repetitions, window)?;
+    let mut baseline = Baseline::new(None)?;
+    baseline.sample(&memory, args.repetitions, window)?;
     let bench = Bench { ours, memory, window };
     let mut cases = Vec::new();
     for wire in wires() {
@@ -267,7 +267,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             row.loads.push([load(&ours), load(&theirs)]);
         }
     }
-    print(args, &bench, &rows, &yardstick)
+    print(args, &bench, &rows, &baseline)
 }
 
 /// Returns true if `name` has all words of one of these, or there are none.
@@ -277,14 +277,14 @@ fn wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(has_all)
 }
 
-fn print(args: &Args, bench: &Bench, rows: &[Row], yardstick: &Yardstick) -> Result<()> {
+fn print(args: &Args, bench: &Bench, rows: &[Row], baseline: &Baseline) -> Result<()> {
     if args.keep {
-        results::keep("shared", results::of_rows(rows), yardstick)?;
+        results::keep("shared", results::of_rows(rows), baseline)?;
     }
     if args.json {
         let report = json!({
             "machine": bench.ours.machine()?,
-            "yardstick": yardstick.json(),
+            "yardstick": baseline.json(),
             "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
         });
         println!("{report}");
@@ -296,21 +296,21 @@ fn print(args: &Args, bench: &Bench, rows: &[Row], yardstick: &Yardstick) -> Res
          {pages} pages for DPDK",
         args.repetitions, args.ms
     );
-    yardstick.print();
+    baseline.print();
     Row::print_header();
-    rows.iter().for_each(|row| row.print(yardstick.figure()));
+    rows.iter().for_each(|row| row.print(baseline.figure()));
     Ok(())
 }
 
 /// The program at the other end during a measurement.
 #[derive(Debug)]
-enum Beside {
+enum PeerProgram {
     Testpmd(Testpmd),
     #[expect(dead_code, reason = "it is there until it is dropped")]
     Ours(Running),
 }
 
-impl Beside {
+impl PeerProgram {
     /// Measures, and first reads the load of this one, if it has any: it loses its counts with its
     /// peer.
     fn measured(
@@ -319,8 +319,8 @@ impl Beside {
         measure: impl FnOnce() -> Result<Sample>,
     ) -> Result<Measured> {
         let far = match self {
-            Beside::Testpmd(peer) => Some(peer.sample(window)?),
-            Beside::Ours(_) => None,
+            PeerProgram::Testpmd(peer) => Some(peer.sample(window)?),
+            PeerProgram::Ours(_) => None,
         };
         Ok(Measured { sample: measure()?, far })
     }
@@ -343,15 +343,15 @@ struct Bench {
 
 impl Bench {
     /// Starts the peer, forwarding.
-    fn peer(&self, wire: &Wire, task: Task, size: u32) -> Result<Beside> {
+    fn peer(&self, wire: &Wire, task: Task, size: u32) -> Result<PeerProgram> {
         let devices = vec![task.peer_null(size), wire.peer.clone()];
         let mut peer = Testpmd::start_on(&self.memory, Ports::Shared(devices), MAIN_CORE)?;
         peer.begin(Mode::Io, BURST)?;
-        Ok(Beside::Testpmd(peer))
+        Ok(PeerProgram::Testpmd(peer))
     }
 
     /// Starts our peer.
-    fn our_peer(&self, port: &str, task: Task, size: u32) -> Result<Beside> {
+    fn our_peer(&self, port: &str, task: Task, size: u32) -> Result<PeerProgram> {
         let null = format!("null:?size={size}");
         // Packets of the measured side are freed; those it receives, and sends back, were made
         // here.
@@ -361,7 +361,7 @@ impl Bench {
             Task::Forward => ([&null, port], &["--bidirectional"]),
         };
         let core = MAIN_CORE;
-        self.ours.start_forward(&ports, flags, BURST, self.window, core).map(Beside::Ours)
+        self.ours.start_forward(&ports, flags, BURST, self.window, core).map(PeerProgram::Ours)
     }
 
     /// Starts both in the order they need.

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use super::{
     ours::build_with,
+    restore::{RestoreOnDrop, unique_name},
     row::{best, median},
-    undo::{Undo, unique_name},
 };
 
 /// Elements of the configurations.
@@ -43,13 +43,13 @@ pub(crate) struct Args {
 
 /// Start times of a program with a kind of configuration: seconds of each run, by size.
 #[derive(Debug)]
-struct Line {
+struct StartTimes {
     graph: &'static str,
     program: &'static str,
     seconds: [Vec<f64>; SIZES.len()],
 }
 
-impl Line {
+impl StartTimes {
     /// Four times the elements, as a multiple.
     fn growth(&self) -> f64 {
         best(&self.seconds[3]) / best(&self.seconds[1])
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let file = std::env::temp_dir().join(format!("{}.click", unique_name()));
     let _undo = {
         let file = file.clone();
-        Undo::by(move || drop(fs::remove_file(file)))
+        RestoreOnDrop::by(move || drop(fs::remove_file(file)))
     };
     measure(args, &linerate, &click, &file)
 }
@@ -121,7 +121,7 @@ fn measure(args: &Args, linerate: &Path, click: &Path, file: &Path) -> Result<()
     {
         let mut these = programs
             .iter()
-            .map(|&(program, ..)| Line { graph, program, seconds: Default::default() })
+            .map(|&(program, ..)| StartTimes { graph, program, seconds: Default::default() })
             .collect::<Vec<_>>();
         for (at, size) in SIZES.into_iter().enumerate() {
             fs::write(file, text(size))?;
@@ -133,12 +133,12 @@ fn measure(args: &Args, linerate: &Path, click: &Path, file: &Path) -> Result<()
             }
         }
         if !args.json {
-            these.iter().for_each(Line::print);
+            these.iter().for_each(StartTimes::print);
         }
         lines.append(&mut these);
     }
     if args.json {
-        let lines: Vec<Value> = lines.iter().map(Line::json).collect();
+        let lines: Vec<Value> = lines.iter().map(StartTimes::json).collect();
         println!("{}", json!({"repetitions": args.repetitions, "rows": lines}));
     }
     let grown = lines.iter().filter(|line| line.is_too_much()).count();
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn growth_is_of_four_times_the_elements() {
-        let line = |program, many: f64| Line {
+        let line = |program, many: f64| StartTimes {
             graph: "chain",
             program,
             seconds: [vec![0.1], vec![0.9, 0.5], vec![1.0], vec![many, 9.0]],

@@ -16,16 +16,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure as hold};
 use serde_json::{Value, json};
 
+use super::baseline::Baseline;
 use super::ours::{self, Ours};
 use super::peers::{
     FORWARDING_CORE, MAIN_CORE, Memory, OpenVswitch, Peer, Process, ensure, open_vswitch,
 };
 use super::priority::Priority;
+use super::restore::{RestoreOnDrop, unique_name};
 use super::results;
 use super::row::{Row, row};
 use super::tables;
-use super::undo::{Undo, unique_name};
-use super::yardstick::Yardstick;
 use crate::shell;
 
 /// The programs.
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     copying: bool,
     /// Measure one of both alone.
     #[arg(long, value_enum)]
-    only: Option<Only>,
+    only: Option<Selection>,
     /// Keep the figures in bench/results, in the file of this processor.
     #[arg(long)]
     keep: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Args {
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Only {
+enum Selection {
     /// Flow tables.
     Tables,
     /// A switch between four programs.
@@ -83,7 +83,7 @@ enum Only {
 
 /// Result of one run.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct SwitchFigures {
     /// Packets that came to the programs, per second in millions.
     mpps: f64,
     /// Those that they sent.
@@ -92,7 +92,7 @@ struct Found {
     busy: f64,
 }
 
-impl Found {
+impl SwitchFigures {
     /// Cycles that the switch has spent for each packet that came.
     fn cycles(&self) -> f64 {
         self.busy * linerate_memory::clock::cycles_per_second() / 1e6 / self.mpps
@@ -108,16 +108,16 @@ struct Bench<'a> {
     theirs: PathBuf,
     memory: Memory,
     /// All runs: case, size and result.
-    found: Vec<(&'static str, u32, Found)>,
+    found: Vec<(&'static str, u32, SwitchFigures)>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut report = json!({});
-    if args.only != Some(Only::Programs) {
+    if args.only != Some(Selection::Programs) {
         let Args { repetitions, ms, json, .. } = *args;
-        report["tables"] = tables::run(tables::Wanted { repetitions, ms, json })?;
+        report["tables"] = tables::run(tables::TableSettings { repetitions, ms, json })?;
     }
-    if args.only != Some(Only::Tables) {
+    if args.only != Some(Selection::Tables) {
         report["programs"] = run_programs(args)?;
     }
     if args.json {
@@ -136,8 +136,8 @@ fn run_programs(args: &Args) -> Result<Value> {
     let _priority = Priority::raise();
     let memory = Memory::reserve_for_two();
     let window = Duration::from_millis(args.ms);
-    let mut yardstick = Yardstick::new(None)?;
-    yardstick.sample(&memory, args.repetitions, window)?;
+    let mut baseline = Baseline::new(None)?;
+    baseline.sample(&memory, args.repetitions, window)?;
     let mut bench = Bench { args, ours, linerate, theirs, memory, found: Vec::new() };
     let mut rows = Vec::new();
     for repetition in 1..=args.repetitions {
@@ -157,12 +157,12 @@ fn run_programs(args: &Args) -> Result<Value> {
             }
         }
     }
-    bench.print(&rows, &yardstick)
+    bench.print(&rows, &baseline)
 }
 
 impl Bench<'_> {
     /// Open vSwitch, once.
-    fn theirs(&self, size: u32) -> Result<Found> {
+    fn theirs(&self, size: u32) -> Result<SwitchFigures> {
         let sockets = sockets();
         let switch = OpenVswitch::start(&self.theirs, &self.memory, &sockets)?;
         switch.settle()?;
@@ -172,11 +172,11 @@ impl Bench<'_> {
         let (mpps, sent) = clients.finish()?;
         let (busy, packets) = switch.busy()?;
         hold!(packets > 0, "Open vSwitch has received nothing");
-        Ok(Found { mpps, sent, busy })
+        Ok(SwitchFigures { mpps, sent, busy })
     }
 
     /// Ours, once.
-    fn ours(&self, size: u32, options: &[&str]) -> Result<Found> {
+    fn ours(&self, size: u32, options: &[&str]) -> Result<SwitchFigures> {
         let sockets = sockets();
         let switch = OurSwitch::start(&self.linerate, &sockets, options)?;
         let mut clients = self.clients(&sockets, size)?;
@@ -185,7 +185,7 @@ impl Bench<'_> {
         let (mpps, sent) = clients.finish()?;
         let after = switch.cycles()?;
         let [work, idle] = [0, 1].map(|at| after[at] - before[at]);
-        Ok(Found { mpps, sent, busy: work / (work + idle) })
+        Ok(SwitchFigures { mpps, sent, busy: work / (work + idle) })
     }
 
     /// The programs, on their way.
@@ -208,12 +208,12 @@ impl Bench<'_> {
         Ok(Clients(clients))
     }
 
-    fn print(&self, rows: &[Row], yardstick: &Yardstick) -> Result<Value> {
+    fn print(&self, rows: &[Row], baseline: &Baseline) -> Result<Value> {
         if self.args.keep {
-            results::keep("switch", results::of_rows(rows), yardstick)?;
+            results::keep("switch", results::of_rows(rows), baseline)?;
         }
         if self.args.json {
-            let run = |(case, size, found): &(&str, u32, Found)| {
+            let run = |(case, size, found): &(&str, u32, SwitchFigures)| {
                 json!({
                     "case": case,
                     "bytes": size,
@@ -226,7 +226,7 @@ impl Bench<'_> {
             let runs: Vec<Value> = self.found.iter().map(run).collect();
             let report = json!({
                 "machine": self.ours.machine()?,
-                "yardstick": yardstick.json(),
+                "yardstick": baseline.json(),
                 "clients": if self.args.copying { "copying" } else { "zero-copy" },
                 "rows": rows.iter().map(Row::json).collect::<Vec<_>>(),
                 "runs": runs,
@@ -239,11 +239,11 @@ impl Bench<'_> {
              repetitions of {} ms, {pages} pages for Open vSwitch",
             self.args.repetitions, self.args.ms
         );
-        yardstick.print();
+        baseline.print();
         Row::print_header();
-        rows.iter().for_each(|row| row.print(yardstick.figure()));
+        rows.iter().for_each(|row| row.print(baseline.figure()));
         println!("runs: came, sent, in Mpps; part of its time that the switch had packets");
-        for (case, size, Found { mpps, sent, busy }) in &self.found {
+        for (case, size, SwitchFigures { mpps, sent, busy }) in &self.found {
             println!("{case:<16} {size:>5} {mpps:>9.2} {sent:>9.2} {busy:>7.2}");
         }
         Ok(Value::Null)
@@ -261,7 +261,7 @@ struct OurSwitch {
     linerate: PathBuf,
     control: String,
     _process: Process,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 impl OurSwitch {
@@ -270,7 +270,7 @@ impl OurSwitch {
         let undo = {
             let control = control.clone();
             // It is killed, which leaves the file.
-            Undo::by(move || drop(std::fs::remove_file(control)))
+            RestoreOnDrop::by(move || drop(std::fs::remove_file(control)))
         };
         let control = control.to_string_lossy().into_owned();
         let mut command = Command::new(linerate);
@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn cycles_are_those_for_packets_that_came() {
         let hz = linerate_memory::clock::cycles_per_second();
-        let found = Found { mpps: 10.0, sent: 12.0, busy: 0.5 };
+        let found = SwitchFigures { mpps: 10.0, sent: 12.0, busy: 0.5 };
         assert!((found.cycles() - hz * 0.5 / 10e6).abs() < 1e-6);
     }
 }

@@ -17,15 +17,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure as hold};
 use serde_json::{Value, json};
 
+use super::baseline::Baseline;
 use super::frames::Capture;
 use super::ours::Ours;
 use super::peers::open_vswitch::DpdkPort;
 use super::peers::{Memory, OpenVswitch, Peer, ensure, open_vswitch};
 use super::priority::Priority;
+use super::restore::{RestoreOnDrop, unique_name};
 use super::routers::Finite;
 use super::row::{Row, row};
-use super::undo::{Undo, unique_name};
-use super::yardstick::Yardstick;
 use crate::shell;
 
 const PEER: &str = "Open vSwitch";
@@ -186,23 +186,23 @@ pub(super) fn finite(folder: &Path, case: &str, rounds: u32) -> Result<[Finite; 
 
 /// Settings of the measurement.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct TableSettings {
     pub(super) repetitions: u32,
     pub(super) ms: u64,
     pub(super) json: bool,
 }
 
 struct Bench {
-    wanted: Wanted,
+    wanted: TableSettings,
     ours: Ours,
     theirs: PathBuf,
     memory: Memory,
     folder: PathBuf,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 /// Measures, and returns the result where it is to be JSON.
-pub(super) fn run(wanted: Wanted) -> Result<Value> {
+pub(super) fn run(wanted: TableSettings) -> Result<Value> {
     let ours = Ours::build()?;
     if let Err(refusal) = ensure(Peer::Dpdk) {
         bail!("{refusal}: there is no switch to measure beside");
@@ -215,10 +215,10 @@ pub(super) fn run(wanted: Wanted) -> Result<Value> {
     fs::create_dir(&folder)?;
     let undo = {
         let folder = folder.clone();
-        Undo::by(move || drop(fs::remove_dir_all(folder)))
+        RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
     };
-    let mut yardstick = Yardstick::new(None)?;
-    yardstick.sample(&memory, wanted.repetitions, Duration::from_millis(wanted.ms))?;
+    let mut baseline = Baseline::new(None)?;
+    baseline.sample(&memory, wanted.repetitions, Duration::from_millis(wanted.ms))?;
     let bench = Bench { wanted, ours, theirs, memory, folder, _undo: undo };
     let mut rows: Vec<Row> = Vec::new();
     for repetition in 1..=wanted.repetitions {
@@ -245,7 +245,7 @@ pub(super) fn run(wanted: Wanted) -> Result<Value> {
             row.theirs.push(best);
         }
     }
-    bench.print(&rows, &yardstick)
+    bench.print(&rows, &baseline)
 }
 
 impl Bench {
@@ -308,7 +308,7 @@ impl Bench {
         Ok(cycles)
     }
 
-    fn print(&self, rows: &[Row], yardstick: &Yardstick) -> Result<Value> {
+    fn print(&self, rows: &[Row], baseline: &Baseline) -> Result<Value> {
         let limit =
             |row: &Row| CASES.iter().find(|case| case.0 == row.case).and_then(|case| case.1);
         if self.wanted.json {
@@ -318,16 +318,16 @@ impl Bench {
                 value
             };
             let rows: Vec<_> = rows.iter().map(json).collect();
-            return Ok(json!({ "yardstick": yardstick.json(), "rows": rows }));
+            return Ok(json!({ "yardstick": baseline.json(), "rows": rows }));
         }
         println!(
             "TSC cycles of the switch's core for each packet of 64 bytes, receive and free included; {} \
              repetitions of {} ms; of Open vSwitch the better of {} and {}",
             self.wanted.repetitions, self.wanted.ms, SETTINGS[0].0, SETTINGS[1].0
         );
-        yardstick.print();
+        baseline.print();
         Row::print_header();
-        rows.iter().for_each(|row| row.print(yardstick.figure()));
+        rows.iter().for_each(|row| row.print(baseline.figure()));
         for row in rows {
             if let Some(limit) = limit(row) {
                 println!("wanted of \"{}\": at most {limit:.0}", row.case);

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::undo::{Undo, leftovers, unique_name};
+use super::restore::{RestoreOnDrop, leftovers, unique_name};
 use crate::shell;
 
 /// The interface where frames are put in.
@@ -30,7 +30,7 @@ pub(crate) const SINK: &str = "sink";
 #[derive(Debug)]
 pub(crate) struct Network {
     namespace: String,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 impl Network {
@@ -43,7 +43,7 @@ impl Network {
         ip(&["netns", "add", &namespace])?;
         let undo = {
             let namespace = namespace.clone();
-            Undo::by(move || remove(&namespace))
+            RestoreOnDrop::by(move || remove(&namespace))
         };
         let network = Network { namespace, _undo: undo };
         let inside = ["netns", "exec", &network.namespace];

@@ -15,9 +15,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use super::ours::Ours;
+use super::restore::{RestoreOnDrop, unique_name};
 use super::routers::{self, BURST, WARM};
 use super::row::median;
-use super::undo::{Undo, unique_name};
 
 /// The name of a case, the element that sees every packet once, and the writer of the
 /// configuration.
@@ -43,7 +43,7 @@ pub(super) fn measure(ours: &Ours, window: Duration, repetitions: u32) -> Result
     let folder = std::env::temp_dir().join(unique_name());
     let _undo = {
         let folder = folder.clone();
-        Undo::by(move || drop(fs::remove_dir_all(folder)))
+        RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
     };
     ours.tables(&folder)?;
     let mut found = Vec::new();

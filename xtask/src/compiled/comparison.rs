@@ -19,7 +19,7 @@ const PORTLESS: [&str; 2] = ["AddressInfo", "Script"];
 
 /// Output of a run.
 #[derive(Debug, PartialEq)]
-pub(super) struct Account {
+pub(super) struct RunOutput {
     /// The captures it has written, as they are, time stamps included.
     captures: Vec<Vec<u8>>,
     /// Their packets.
@@ -36,7 +36,7 @@ pub(super) struct Account {
 
 /// Number of equal items.
 #[derive(Debug)]
-pub(super) struct Same {
+pub(super) struct EqualCounts {
     /// Packets in captures.
     pub(super) packets: usize,
     pub(super) handlers: usize,
@@ -45,9 +45,9 @@ pub(super) struct Same {
     pub(super) used: usize,
 }
 
-impl Account {
+impl RunOutput {
     /// Runs a command to its end, and takes its files out of the folder.
-    pub(super) fn of(command: &mut Command, stage: &Stage) -> Result<Account> {
+    pub(super) fn record(command: &mut Command, stage: &Stage) -> Result<RunOutput> {
         let output = command.output().context("cannot start it")?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
@@ -66,11 +66,11 @@ impl Account {
         }
         let (handlers, said) = answers(&stderr);
         let (elements, held) = summary(&stdout)?;
-        Ok(Account { captures, packets, elements, held, handlers, said })
+        Ok(RunOutput { captures, packets, elements, held, handlers, said })
     }
 
     /// Returns the first difference between the output of `linerate run` and a program's.
-    pub(super) fn difference(&self, program: &Account) -> Option<String> {
+    pub(super) fn difference(&self, program: &RunOutput) -> Option<String> {
         for (number, (ours, its)) in self.packets.iter().zip(&program.packets).enumerate() {
             if let Some(found) = packet_difference(WHO, [ours, its]) {
                 return Some(format!("output {number}: {found}"));
@@ -93,11 +93,11 @@ impl Account {
     }
 
     /// Counts the items compared.
-    pub(super) fn summary(&self) -> Same {
+    pub(super) fn summary(&self) -> EqualCounts {
         let for_packets = |element: &&Value| !PORTLESS.map(Value::from).contains(&element["class"]);
         let is_used = |element: &&Value| element["packets"] != json!(0);
         let elements = || self.elements.values().filter(for_packets);
-        Same {
+        EqualCounts {
             packets: self.packets.iter().map(Vec::len).sum(),
             handlers: self.handlers.len(),
             elements: elements().count(),
@@ -161,7 +161,7 @@ fn answers(text: &str) -> (BTreeMap<String, String>, String) {
 mod tests {
     use super::*;
 
-    fn account(packets: &[&[u8]], drops: u64, count: &str) -> Account {
+    fn account(packets: &[&[u8]], drops: u64, count: &str) -> RunOutput {
         let summary = json!({
             "event": "summary",
             "buffers_held": 0,
@@ -172,7 +172,7 @@ mod tests {
         });
         let (elements, held) = super::summary(&summary.to_string()).unwrap();
         let (handlers, said) = answers(&format!("hello\n{MARK}c.count\n{count}\n"));
-        Account {
+        RunOutput {
             captures: vec![packets.concat()],
             packets: vec![packets.iter().map(|packet| packet.to_vec()).collect()],
             elements,

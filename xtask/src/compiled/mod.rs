@@ -19,7 +19,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use self::comparison::{Account, Same};
+use self::comparison::{EqualCounts, RunOutput};
 use self::stage::Stage;
 use crate::conformance;
 use crate::shell;
@@ -155,7 +155,7 @@ fn compare(
     if let Some(folder) = &args.keep {
         stage.keep(&folder.join(name))?;
     }
-    let Same { packets, handlers, elements, used } = match compared? {
+    let EqualCounts { packets, handlers, elements, used } = match compared? {
         Ok(same) => same,
         Err(difference) => return Ok(Err(difference)),
     };
@@ -168,13 +168,13 @@ fn compare_runs(
     programs: &Programs,
     stage: &Stage,
     vectors: &[u16],
-) -> Result<Result<Same, String>> {
+) -> Result<Result<EqualCounts, String>> {
     let mut same = None;
     for vector in vectors {
         let run = |mut command: Command| {
             let limit = vector.to_string();
             command.args(["--simtime", "--json", "--quiet", "--vector", &limit]);
-            Account::of(command.current_dir(stage.folder()), stage)
+            RunOutput::record(command.current_dir(stage.folder()), stage)
         };
         let mut interpreter = programs.command("linerate");
         interpreter.args(["run", stage::FILE]);

@@ -40,7 +40,7 @@ impl Stage {
     pub(super) fn new(flat: &str, programs: &Programs) -> Result<Stage> {
         let folder = tempfile::tempdir().context("cannot make a folder to work in")?;
         let declarations = text::declarations(flat);
-        let mut addresses = Addresses::of(flat);
+        let mut addresses = Addresses::parse(flat);
         addresses.add_v6_of(flat);
         addresses.add_numbers_of(flat);
         // No interface has to be there: its address is given here.

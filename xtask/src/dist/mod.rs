@@ -57,7 +57,7 @@ The wheel needs the C library of this machine or a later one, as the package doe
 pub(crate) struct Args {
     /// Only this one, or these.
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
-    only: Vec<Kind>,
+    only: Vec<PackageFormat>,
     /// Where they go [default: dist in the target folder].
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
+enum PackageFormat {
     /// A package for Debian, Ubuntu and their like.
     Deb,
     /// Static programs, manual pages, completions and examples.
@@ -103,30 +103,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     let release = Release { version: version()?, time: time()?, out: fs::canonicalize(out)? };
     let mut made = Vec::new();
-    if wanted(Kind::Deb) {
+    if wanted(PackageFormat::Deb) {
         let built = build(None)?;
-        made.push((Kind::Deb, deb::make(&release, &Tree::new(&built)?, &built)?));
+        made.push((PackageFormat::Deb, deb::make(&release, &Tree::new(&built)?, &built)?));
     }
-    if wanted(Kind::Tarball) || wanted(Kind::Image) {
+    if wanted(PackageFormat::Tarball) || wanted(PackageFormat::Image) {
         let tree = Tree::new(&build(Some(&static_target()?))?)?;
-        if wanted(Kind::Tarball) {
-            made.push((Kind::Tarball, archive::make(&release, &tree)?));
+        if wanted(PackageFormat::Tarball) {
+            made.push((PackageFormat::Tarball, archive::make(&release, &tree)?));
         }
-        if wanted(Kind::Image) {
-            made.push((Kind::Image, image::make(&release, &tree)?));
+        if wanted(PackageFormat::Image) {
+            made.push((PackageFormat::Image, image::make(&release, &tree)?));
         }
     }
-    if wanted(Kind::Wheel) {
-        made.push((Kind::Wheel, wheel::make(&release)?));
+    if wanted(PackageFormat::Wheel) {
+        made.push((PackageFormat::Wheel, wheel::make(&release)?));
     }
     if args.check {
         for (kind, path) in &made {
             match kind {
-                Kind::Deb => check::deb(path)?,
-                Kind::Tarball => check::tarball(path)?,
-                Kind::Image => check::image(path)?,
+                PackageFormat::Deb => check::deb(path)?,
+                PackageFormat::Tarball => check::tarball(path)?,
+                PackageFormat::Image => check::image(path)?,
                 // With programs that are made already, where there is a package.
-                Kind::Wheel => check::wheel(path, &build(None)?)?,
+                PackageFormat::Wheel => check::wheel(path, &build(None)?)?,
             }
         }
         if args.only.is_empty() {

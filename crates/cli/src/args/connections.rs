@@ -6,7 +6,7 @@ use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 use clap::Args;
 use linerate_lab::{
     Values, Variation,
-    connections::{Group, Hosts, NextHop, Patience, REQUEST_MIN, largest_segment},
+    connections::{Group, Hosts, NextHop, REQUEST_MIN, Timeouts, largest_segment},
 };
 use linerate_packet::{MacAddr, build::Tagging, vlan::Tci};
 use linerate_port::PortInfo;
@@ -191,7 +191,7 @@ impl Connections {
             requests: self.requests,
             think: self.think,
             mss: self.mss(largest_segment(room, ipv6, tags), ipv6)?,
-            patience: Patience {
+            timeouts: Timeouts {
                 retransmit: self.retransmit,
                 retries: self.retries,
                 timeout: self.timeout,
@@ -279,12 +279,12 @@ pub(super) fn parse_at_least_one(text: &str) -> Result<u64, String> {
 
 /// Addresses that a sink answers for.
 #[derive(Debug, Clone)]
-pub(crate) struct Answered {
+pub(crate) struct SinkAddresses {
     text: String,
     addresses: Vec<Addresses>,
 }
 
-impl Answered {
+impl SinkAddresses {
     /// The servers' half of those set aside for tests (RFC 2544), and some for IPv6 (RFC 5180).
     pub(crate) const TEST: &str = "198.19.0.0/16,2001:2::/96";
 
@@ -304,18 +304,18 @@ impl Answered {
     }
 }
 
-impl fmt::Display for Answered {
+impl fmt::Display for SinkAddresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Answered {
+impl FromStr for SinkAddresses {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Answered, String> {
+    fn from_str(text: &str) -> Result<SinkAddresses, String> {
         let addresses = text.split(',').map(str::parse).collect::<Result<Vec<_>, _>>()?;
-        Ok(Answered { text: text.into(), addresses })
+        Ok(SinkAddresses { text: text.into(), addresses })
     }
 }
 
@@ -399,14 +399,14 @@ mod tests {
 
     #[test]
     fn a_sink_answers_for_the_addresses_of_both() {
-        let hosts = Answered::TEST.parse::<Answered>().unwrap().hosts();
+        let hosts = SinkAddresses::TEST.parse::<SinkAddresses>().unwrap().hosts();
         for line in ["", "--ipv6"] {
             let Group { destinations, .. } = group(line).unwrap();
             let answers = |hosts: &Hosts| hosts.contain(destinations.at(0));
             assert!(hosts.iter().any(answers), "{line}");
         }
-        assert_eq!("10.0.0.1,2001:2::/120".parse::<Answered>().unwrap().hosts().len(), 2);
-        assert!("10.0.0.1,x".parse::<Answered>().is_err());
+        assert_eq!("10.0.0.1,2001:2::/120".parse::<SinkAddresses>().unwrap().hosts().len(), 2);
+        assert!("10.0.0.1,x".parse::<SinkAddresses>().is_err());
         let none = ["linerate", "sink", "null:", "--answer", "--concurrent", "0"];
         assert!(Cli::try_parse_from(none).is_err());
     }

@@ -33,8 +33,8 @@ pub(crate) const CLICK: &str = "click";
 /// The separator of the words there.
 const BETWEEN: char = '\u{1f}';
 /// Time after which a command is interrupted, and then killed.
-const BRIEF: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(60);
+const GRACE_PERIOD: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A source of a few packets, and a device that forwards.
 const SOURCE: &str = "InfiniteSource(LIMIT 5, STOP true) -> Discard";
@@ -130,7 +130,7 @@ const NOT_RUN: &[(&str, &str)] = &[
 ];
 
 /// An option or an argument of a command.
-struct Named {
+struct OptionCase {
     /// The words that lead to its command.
     command: Vec<String>,
     arg: Arg,
@@ -138,7 +138,7 @@ struct Named {
     before: Option<usize>,
 }
 
-impl Named {
+impl OptionCase {
     fn command(&self) -> String {
         self.command.join(" ")
     }
@@ -184,15 +184,15 @@ fn command_line() -> clap::Command {
 }
 
 /// All options of all commands.
-fn options() -> Vec<Named> {
-    fn collect(command: &clap::Command, path: &[String], found: &mut Vec<Named>) {
+fn options() -> Vec<OptionCase> {
+    fn collect(command: &clap::Command, path: &[String], found: &mut Vec<OptionCase>) {
         let positional = |arg: &&Arg| arg.is_positional();
         for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
             let before = arg.is_positional().then(|| {
                 let all = command.get_arguments().filter(positional);
                 all.take_while(|other| other.get_id() != arg.get_id()).count()
             });
-            found.push(Named { command: path.to_vec(), arg: arg.clone(), before });
+            found.push(OptionCase { command: path.to_vec(), arg: arg.clone(), before });
         }
         for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
             collect(sub, &[path, &[sub.get_name().to_owned()]].concat(), found);
@@ -245,7 +245,7 @@ fn one_line() {
 }
 
 /// The words of the command line that an option is tried with, if its command is run.
-fn line_for(option: &Named) -> Option<Vec<String>> {
+fn line_for(option: &OptionCase) -> Option<Vec<String>> {
     let (command, name) = (option.command(), option.arg.get_id().as_str());
     let line = |id: &str| LINES.iter().find(|(at, of, _)| *at == command && *of == id);
     let (_, _, words) = line(name).or_else(|| line(""))?;
@@ -264,12 +264,12 @@ fn harm(words: &[String], folder: &Path) -> Option<String> {
     command.current_dir(folder).stdin(Stdio::null());
     command.stdout(fs::File::create(&out).unwrap()).stderr(fs::File::create(&err).unwrap());
     let mut running = Running::start(command);
-    for (signal, patience) in [(Signal::INT, BRIEF), (Signal::KILL, PATIENCE)] {
+    for (signal, patience) in [(Signal::INT, GRACE_PERIOD), (Signal::KILL, TIMEOUT)] {
         if !wait_until(|| !running.is_running(), patience) {
             running.signal_unless_ended(signal);
         }
     }
-    let status = running.wait(PATIENCE);
+    let status = running.wait(TIMEOUT);
     let said = String::from_utf8_lossy(&fs::read(&err).unwrap()).into_owned();
     let killed = status.signal().filter(|signal| *signal != 2);
     let is_harm = killed.is_some()

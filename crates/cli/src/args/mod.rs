@@ -35,7 +35,7 @@ pub(crate) use capture::Capture;
 pub(crate) use cluster::{Attach, Balance, Cluster, ClusterCommand, Serve, Status, Top};
 pub(crate) use compile::Compile;
 use connections::parse_at_least_one;
-pub(crate) use connections::{Answered, Connections};
+pub(crate) use connections::{Connections, SinkAddresses};
 pub(crate) use flow::{
     Flow, FlowAdd, FlowAt, FlowCache, FlowChange, FlowCommand, FlowConnections,
     FlowConnectionsCommand, FlowConnectionsFlush, FlowConnectionsFragments, FlowConnectionsLimit,
@@ -316,8 +316,8 @@ pub(crate) struct SinkArgs {
     /// Be a TCP server at these addresses: a list of single ones, A-B and prefixes [default: some
     /// of those set aside for tests, 198.19.0.0/16 and `2001:2::/96`]
     #[arg(long, value_name = "ADDRESSES", num_args = 0..=1, require_equals = true,
-          default_missing_value = Answered::TEST)]
-    pub(crate) answer: Option<Answered>,
+          default_missing_value = SinkAddresses::TEST)]
+    pub(crate) answer: Option<SinkAddresses>,
 
     /// Connections at a time, at most, with --answer
     #[arg(long, value_name = "COUNT", default_value = "65536",

@@ -6,7 +6,7 @@ use linerate_graph::lang::Globals;
 use linerate_memory::FRAME_LIMIT;
 use linerate_port::{PortUri, parse_device};
 
-use super::options::{Item, Kind, Options, Quotes, Spec, Value};
+use super::options::{Item, OptionType, Options, Quotes, Spec, Value};
 use crate::configuration::{Source, variable};
 
 /// Options of a run.
@@ -42,7 +42,7 @@ pub(super) struct CommandLine {
 
 /// A command line that is done with at once.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Ending {
+pub(super) struct EarlyExit {
     pub(super) out: String,
     pub(super) err: String,
     pub(super) code: u8,
@@ -75,7 +75,7 @@ enum Id {
     Warnings,
 }
 
-const fn spec(long: &'static str, short: char, id: Id, value: Kind) -> Spec<Id> {
+const fn spec(long: &'static str, short: char, id: Id, value: OptionType) -> Spec<Id> {
     let short = if short == ' ' { None } else { Some(short) };
     Spec { long, short, id, value, negate: false, whole: false }
 }
@@ -88,31 +88,31 @@ const fn negatable(spec: Spec<Id>) -> Spec<Id> {
 /// `--insecure-control` are ours; they are not abbreviated, so that no abbreviation of
 /// Click's becomes ambiguous.
 static SPECS: &[Spec<Id>] = &[
-    negatable(spec("allow-reconfigure", 'R', Id::Reconfigure, Kind::Flag)),
-    spec("clickpath", 'C', Id::ClickPath, Kind::Text),
-    spec("expression", 'e', Id::Expression, Kind::Text),
-    spec("dpdk", ' ', Id::Dpdk, Kind::Flag),
-    spec("file", 'f', Id::File, Kind::Text),
-    spec("handler", 'h', Id::Handler, Kind::Text),
-    spec("help", ' ', Id::Help, Kind::Flag),
-    spec("output", 'o', Id::Output, Kind::Text),
-    spec("socket", ' ', Id::Socket, Kind::Integer),
-    spec("port", 'p', Id::Port, Kind::Text),
-    spec("quit", 'q', Id::Quit, Kind::Flag),
-    spec("simtime", ' ', Id::Simulated, Kind::MaybeReal),
-    spec("simulation-time", ' ', Id::Simulated, Kind::MaybeReal),
-    spec("threads", 'j', Id::Threads, Kind::Integer),
-    negatable(spec("cpu", ' ', Id::Affinity, Kind::MaybeInteger)),
-    negatable(spec("affinity", 'a', Id::Affinity, Kind::MaybeInteger)),
-    spec("time", 't', Id::Time, Kind::Flag),
-    spec("unix-socket", 'u', Id::UnixSocket, Kind::Text),
-    spec("version", 'v', Id::Version, Kind::Flag),
-    negatable(spec("warnings", ' ', Id::Warnings, Kind::Flag)),
-    spec("exit-handler", 'x', Id::ExitHandler, Kind::Text),
-    spec("", 'w', Id::NoWarnings, Kind::Flag),
-    Spec { whole: true, ..spec("device", ' ', Id::Device, Kind::Text) },
-    Spec { whole: true, ..spec("vector", ' ', Id::Vector, Kind::Integer) },
-    Spec { whole: true, ..spec("insecure-control", ' ', Id::InsecureControl, Kind::Flag) },
+    negatable(spec("allow-reconfigure", 'R', Id::Reconfigure, OptionType::Flag)),
+    spec("clickpath", 'C', Id::ClickPath, OptionType::Text),
+    spec("expression", 'e', Id::Expression, OptionType::Text),
+    spec("dpdk", ' ', Id::Dpdk, OptionType::Flag),
+    spec("file", 'f', Id::File, OptionType::Text),
+    spec("handler", 'h', Id::Handler, OptionType::Text),
+    spec("help", ' ', Id::Help, OptionType::Flag),
+    spec("output", 'o', Id::Output, OptionType::Text),
+    spec("socket", ' ', Id::Socket, OptionType::Integer),
+    spec("port", 'p', Id::Port, OptionType::Text),
+    spec("quit", 'q', Id::Quit, OptionType::Flag),
+    spec("simtime", ' ', Id::Simulated, OptionType::MaybeReal),
+    spec("simulation-time", ' ', Id::Simulated, OptionType::MaybeReal),
+    spec("threads", 'j', Id::Threads, OptionType::Integer),
+    negatable(spec("cpu", ' ', Id::Affinity, OptionType::MaybeInteger)),
+    negatable(spec("affinity", 'a', Id::Affinity, OptionType::MaybeInteger)),
+    spec("time", 't', Id::Time, OptionType::Flag),
+    spec("unix-socket", 'u', Id::UnixSocket, OptionType::Text),
+    spec("version", 'v', Id::Version, OptionType::Flag),
+    negatable(spec("warnings", ' ', Id::Warnings, OptionType::Flag)),
+    spec("exit-handler", 'x', Id::ExitHandler, OptionType::Text),
+    spec("", 'w', Id::NoWarnings, OptionType::Flag),
+    Spec { whole: true, ..spec("device", ' ', Id::Device, OptionType::Text) },
+    Spec { whole: true, ..spec("vector", ' ', Id::Vector, OptionType::Integer) },
+    Spec { whole: true, ..spec("insecure-control", ' ', Id::InsecureControl, OptionType::Flag) },
 ];
 
 impl CommandLine {
@@ -120,7 +120,7 @@ impl CommandLine {
     pub(super) fn parse(
         program: &str,
         arguments: impl IntoIterator<Item = String>,
-    ) -> Result<CommandLine, Ending> {
+    ) -> Result<CommandLine, EarlyExit> {
         let quotes = Quotes::from_env();
         let mut options = Options::new(SPECS, arguments, quotes);
         let mut line = CommandLine {
@@ -293,16 +293,16 @@ pub(super) fn prefixed(program: &str, message: &str) -> String {
 }
 
 /// Message and exit code for a command line that is wrong.
-pub(super) fn wrong(program: &str, message: String) -> Ending {
+pub(super) fn wrong(program: &str, message: String) -> EarlyExit {
     let err = format!(
         "{message}\nUsage: {program} [OPTION]... [ROUTERFILE]\n\
          Try '{program} --help' for more information.\n"
     );
-    Ending { out: String::new(), err, code: 1 }
+    EarlyExit { out: String::new(), err, code: 1 }
 }
 
-pub(super) fn done(err: String, out: String) -> Ending {
-    Ending { out, err, code: 0 }
+pub(super) fn done(err: String, out: String) -> EarlyExit {
+    EarlyExit { out, err, code: 0 }
 }
 
 fn version() -> String {
@@ -360,7 +360,7 @@ mod tests {
     use super::*;
     use crate::args::extremes::{CLICK, harms};
 
-    fn parse(line: &[&str]) -> Result<CommandLine, Ending> {
+    fn parse(line: &[&str]) -> Result<CommandLine, EarlyExit> {
         CommandLine::parse("click", line.iter().map(|word| (*word).to_owned()))
     }
 
@@ -446,11 +446,11 @@ mod tests {
     fn no_value_makes_the_program_panic() {
         const REST: &[&str] = &["-qe", "RatedSource(RATE 1000, LIMIT 5, STOP true) -> Discard"];
         let mut lines = Vec::new();
-        for spec in SPECS.iter().filter(|spec| spec.value != Kind::Flag) {
+        for spec in SPECS.iter().filter(|spec| spec.value != OptionType::Flag) {
             let option = |value: &&str| format!("--{}={value}", spec.long);
             let is_taken = |option: &String| parse(&[option.as_str()]).is_ok();
             let taken: Vec<String> = VALUES.iter().map(option).filter(is_taken).collect();
-            if spec.value == Kind::Text && spec.id != Id::Port {
+            if spec.value == OptionType::Text && spec.id != Id::Port {
                 continue;
             }
             let refused = VALUES.len() - taken.len();

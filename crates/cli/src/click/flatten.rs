@@ -11,8 +11,8 @@ use linerate_graph::lang::{Classes, Flat, Globals};
 use linerate_host::files;
 
 use super::{
-    command_line::{Ending, done, prefixed, wrong},
-    options::{Item, Kind, Options, Quotes, Spec},
+    command_line::{EarlyExit, done, prefixed, wrong},
+    options::{Item, OptionType, Options, Quotes, Spec},
     print, program_name,
 };
 use crate::{
@@ -35,25 +35,25 @@ enum Id {
     Version,
 }
 
-const fn spec(long: &'static str, short: char, id: Id, value: Kind) -> Spec<Id> {
+const fn spec(long: &'static str, short: char, id: Id, value: OptionType) -> Spec<Id> {
     let short = if short == ' ' { None } else { Some(short) };
     Spec { long, short, id, value, negate: matches!(id, Id::ExpandVariables), whole: false }
 }
 
 static SPECS: &[Spec<Id>] = &[
-    spec("classes", 'c', Id::Classes, Kind::Flag),
-    spec("clickpath", 'C', Id::ClickPath, Kind::Text),
-    spec("config", ' ', Id::Config, Kind::Flag),
-    spec("decls", 'd', Id::Declarations, Kind::Flag),
-    spec("declarations", 'd', Id::Declarations, Kind::Flag),
-    spec("elements", 'n', Id::Elements, Kind::Flag),
-    spec("expand-vars", ' ', Id::ExpandVariables, Kind::Flag),
-    spec("expression", 'e', Id::Expression, Kind::Text),
-    spec("file", 'f', Id::File, Kind::Text),
-    spec("help", ' ', Id::Help, Kind::Flag),
-    spec("names", 'n', Id::Elements, Kind::Flag),
-    spec("output", 'o', Id::Output, Kind::Text),
-    spec("version", 'v', Id::Version, Kind::Flag),
+    spec("classes", 'c', Id::Classes, OptionType::Flag),
+    spec("clickpath", 'C', Id::ClickPath, OptionType::Text),
+    spec("config", ' ', Id::Config, OptionType::Flag),
+    spec("decls", 'd', Id::Declarations, OptionType::Flag),
+    spec("declarations", 'd', Id::Declarations, OptionType::Flag),
+    spec("elements", 'n', Id::Elements, OptionType::Flag),
+    spec("expand-vars", ' ', Id::ExpandVariables, OptionType::Flag),
+    spec("expression", 'e', Id::Expression, OptionType::Text),
+    spec("file", 'f', Id::File, OptionType::Text),
+    spec("help", ' ', Id::Help, OptionType::Flag),
+    spec("names", 'n', Id::Elements, OptionType::Flag),
+    spec("output", 'o', Id::Output, OptionType::Text),
+    spec("version", 'v', Id::Version, OptionType::Flag),
 ];
 
 /// Options of a run.
@@ -76,7 +76,7 @@ pub fn click_flatten() -> ExitCode {
             eprint!("{}", line.remarks);
             run(&line).into()
         }
-        Err(Ending { out, err, code }) => {
+        Err(EarlyExit { out, err, code }) => {
             print(&out);
             eprint!("{err}");
             code.into()
@@ -87,7 +87,7 @@ pub fn click_flatten() -> ExitCode {
 fn parse(
     program: &str,
     arguments: impl IntoIterator<Item = String>,
-) -> Result<CommandLine, Ending> {
+) -> Result<CommandLine, EarlyExit> {
     let mut options = Options::new(SPECS, arguments, Quotes::from_env());
     let mut line = CommandLine {
         source: Source::Input,
@@ -106,7 +106,7 @@ fn parse(
             Item::Argument(word) => {
                 match variable(&word) {
                     Some((name, _)) if line.globals.variables.iter().any(|v| v.0 == name) => {
-                        return Err(Ending {
+                        return Err(EarlyExit {
                             out: String::new(),
                             err: format!("{program}: parameter '{name}' multiply defined\n"),
                             code: 1,

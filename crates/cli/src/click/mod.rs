@@ -32,7 +32,7 @@ use crate::{
     resources,
     signals::end_run,
 };
-use command_line::{CommandLine, Ending};
+use command_line::{CommandLine, EarlyExit};
 pub use flatten::click_flatten;
 use usage::Usage;
 
@@ -76,7 +76,7 @@ pub(crate) fn start(
                 }
             }
         }
-        Err(Ending { out, err, code }) => {
+        Err(EarlyExit { out, err, code }) => {
             print(&out);
             eprint!("{err}");
             code

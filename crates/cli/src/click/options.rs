@@ -16,7 +16,7 @@ pub(super) struct Spec<Id> {
     /// Its meaning, which several names may share.
     pub(super) id: Id,
     /// Kind of its value.
-    pub(super) value: Kind,
+    pub(super) value: OptionType,
     /// Whether `--no-` in front of it turns it round.
     pub(super) negate: bool,
     /// Whether it must be written in full.
@@ -25,7 +25,7 @@ pub(super) struct Spec<Id> {
 
 /// Value of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OptionType {
     /// Nothing.
     Flag,
     /// Any text.
@@ -107,7 +107,7 @@ impl Quotes {
 }
 
 /// An option as it is found on the command line.
-struct Found<Id: 'static> {
+struct MatchedOption<Id: 'static> {
     spec: &'static Spec<Id>,
     written: String,
     attached: Option<String>,
@@ -163,11 +163,11 @@ impl<Id: Copy + PartialEq> Options<Id> {
             self.letters.clear();
             return Err(self.unknown(&written));
         };
-        let attached = (spec.value != Kind::Flag && !self.letters.is_empty()).then(|| {
+        let attached = (spec.value != OptionType::Flag && !self.letters.is_empty()).then(|| {
             let rest = std::mem::take(&mut self.letters);
             rest.strip_prefix('=').map_or(rest.clone(), str::to_owned)
         });
-        self.value(Found { spec, written, attached, negated: false })
+        self.value(MatchedOption { spec, written, attached, negated: false })
     }
 
     fn long(&mut self, text: &str) -> Result<Item<Id>, String> {
@@ -197,7 +197,7 @@ impl<Id: Copy + PartialEq> Options<Id> {
             return Err(self.ambiguous(text, &names));
         }
         let written = format!("--{long}");
-        self.value(Found { spec, written, attached, negated: *negated })
+        self.value(MatchedOption { spec, written, attached, negated: *negated })
     }
 
     fn ambiguous(&self, text: &str, names: &[&str]) -> String {
@@ -216,13 +216,13 @@ impl<Id: Copy + PartialEq> Options<Id> {
         )
     }
 
-    fn value(&mut self, found: Found<Id>) -> Result<Item<Id>, String> {
-        let Found { spec, written, mut attached, negated } = found;
+    fn value(&mut self, found: MatchedOption<Id>) -> Result<Item<Id>, String> {
+        let MatchedOption { spec, written, mut attached, negated } = found;
         let option = self.quotes.around(&written);
-        if attached.is_some() && (spec.value == Kind::Flag || negated) {
+        if attached.is_some() && (spec.value == OptionType::Flag || negated) {
             return Err(format!("{option} can{}t take an argument", self.quotes.1));
         }
-        let must = matches!(spec.value, Kind::Text | Kind::Integer);
+        let must = matches!(spec.value, OptionType::Text | OptionType::Integer);
         if attached.is_none() && must && !negated {
             attached = self.arguments.pop_front();
             if attached.is_none() {
@@ -234,12 +234,12 @@ impl<Id: Copy + PartialEq> Options<Id> {
         };
         let value = match (attached, spec.value) {
             (None, _) => Value::None,
-            (Some(text), Kind::Integer | Kind::MaybeInteger) => {
+            (Some(text), OptionType::Integer | OptionType::MaybeInteger) => {
                 let number = linerate_graph::parse_integer(&text);
                 let number = number.and_then(|number| i64::try_from(number).ok());
                 Value::Integer(number.ok_or_else(|| expects("an integer", &text))?)
             }
-            (Some(text), Kind::MaybeReal) => {
+            (Some(text), OptionType::MaybeReal) => {
                 Value::Real(text.parse().map_err(|_| expects("a real number", &text))?)
             }
             (Some(text), _) => Value::Text(text),
@@ -272,7 +272,7 @@ mod tests {
             long: "quit",
             short: Some('q'),
             id: Id::Quit,
-            value: Kind::Flag,
+            value: OptionType::Flag,
             negate: false,
             whole: false,
         },
@@ -280,7 +280,7 @@ mod tests {
             long: "expression",
             short: Some('e'),
             id: Id::Expression,
-            value: Kind::Text,
+            value: OptionType::Text,
             negate: false,
             whole: false,
         },
@@ -288,7 +288,7 @@ mod tests {
             long: "exit",
             short: Some('x'),
             id: Id::Exit,
-            value: Kind::Integer,
+            value: OptionType::Integer,
             negate: false,
             whole: false,
         },
@@ -296,7 +296,7 @@ mod tests {
             long: "warnings",
             short: None,
             id: Id::Warnings,
-            value: Kind::Flag,
+            value: OptionType::Flag,
             negate: true,
             whole: false,
         },
@@ -304,7 +304,7 @@ mod tests {
             long: "simtime",
             short: None,
             id: Id::Time,
-            value: Kind::MaybeReal,
+            value: OptionType::MaybeReal,
             negate: false,
             whole: false,
         },
@@ -312,7 +312,7 @@ mod tests {
             long: "simu",
             short: None,
             id: Id::Time,
-            value: Kind::MaybeReal,
+            value: OptionType::MaybeReal,
             negate: false,
             whole: false,
         },

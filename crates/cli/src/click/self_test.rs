@@ -1,9 +1,9 @@
 //! `CLPTest`: checks the reading of command lines, as the library's other elements of that kind
 //! check lower layers. It is known to `click` alone, whose command lines these are.
 
-use linerate_graph::{Class, DuplicateClass, Inert, Library, Make};
+use linerate_graph::{Class, DuplicateClass, ElementBuilder, Inert, Library};
 
-use super::options::{Item, Kind, Options, Quotes, Spec, Value};
+use super::options::{Item, OptionType, Options, Quotes, Spec, Value};
 
 const CLASS: Class = Class {
     name: "CLPTest",
@@ -21,15 +21,15 @@ pub(super) fn library(more: &[&'static Class]) -> Result<Library, DuplicateClass
     crate::library(more)?.with([&CLASS])
 }
 
-const fn spec(long: &'static str, short: char, value: Kind) -> Spec<char> {
+const fn spec(long: &'static str, short: char, value: OptionType) -> Spec<char> {
     Spec { long, short: Some(short), id: short, value, negate: true, whole: false }
 }
 
 static SPECS: &[Spec<char>] = &[
-    spec("animal", 'a', Kind::Text),
-    spec("ant", 'n', Kind::Integer),
-    spec("bird", 'b', Kind::Flag),
-    spec("cat", 'c', Kind::MaybeInteger),
+    spec("animal", 'a', OptionType::Text),
+    spec("ant", 'n', OptionType::Integer),
+    spec("bird", 'b', OptionType::Flag),
+    spec("cat", 'c', OptionType::MaybeInteger),
 ];
 
 /// Reads a command line: a letter for each option, a `!` in front of one turned round, and its
@@ -56,7 +56,7 @@ fn read(line: &str) -> Result<String, String> {
     Ok(out.join(" "))
 }
 
-fn check(make: &mut Make<'_>) -> Inert {
+fn check(make: &mut ElementBuilder<'_>) -> Inert {
     let cases = [
         ("--animal cow --bird x", Some("acow b x")),
         ("--animal=cow --no-bird", Some("acow !b")),

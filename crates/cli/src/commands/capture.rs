@@ -10,7 +10,7 @@ use std::{fs, path::Path, sync::Arc};
 use anyhow::Result;
 use linerate_filter::{Filter, Link as FilterLink, Names};
 use linerate_graph::{
-    device_ipv4, known_protocol, system_host, system_network, system_port, system_station,
+    device_ipv4, ethers_lookup, known_protocol, system_host, system_network, system_port,
 };
 use linerate_host::interface::{self, Link};
 use linerate_memory::{ArenaOptions, BUFFER_MAX};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Capture) -> Result<()> {
     if args.list {
         return Ok(output::data(&listing(&interfaces()?))?);
     }
-    let Task { from, file, print, filter } = Task::of(args)?;
+    let Task { from, file, print, filter } = Task::from_args(args)?;
     if args.dump {
         return Ok(output::data(&dump(&filter))?);
     }
@@ -106,7 +106,7 @@ struct Task {
 }
 
 impl Task {
-    fn of(args: &Capture) -> Result<Task> {
+    fn from_args(args: &Capture) -> Result<Task> {
         let mut words = args.words.iter();
         let mut next = |missing: &str| {
             words.next().cloned().ok_or_else(|| UsageError(format!("{missing} is missing")))
@@ -152,7 +152,7 @@ fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
         protocol: &|name| known_protocol(name).filter(|number| *number <= u8::MAX.into()),
         host: &system_host,
         network: &system_network,
-        station: &|name| system_station(name).map(|station| station.0),
+        station: &|name| ethers_lookup(name).map(|station| station.0),
         netmask: Some(interface.flatten().map_or(0, |(_, mask)| mask.to_bits())),
     };
     Filter::on(link, expression, names).map_err(|error| {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
         };
         let options = Options { workers: args.workers.into(), ..Options::default() };
         let mut router = Router::new(plan, library, ports, &options)
-            .map_err(|error| ConfigurationError::of(error, &sources))?;
+            .map_err(|error| ConfigurationError::from_build_error(error, &sources))?;
         let graph = Graph::new(router.plan(), |element| router.workers_of(element));
         router.close();
         graph

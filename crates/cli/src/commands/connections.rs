@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use linerate_host::interface;
 use linerate_lab::{
     Rate,
-    connections::{ConnectionReport, ConnectionWorker, Endpoint, Failure, Patience, Service},
+    connections::{ConnectionReport, ConnectionWorker, Endpoint, Failure, Service, Timeouts},
 };
 use linerate_memory::Arena;
 use linerate_packet::ethernet;
@@ -19,19 +19,19 @@ use linerate_worker::{Stage, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    args::{Answered, Connections, Generate, Host, Running, SinkArgs},
-    attendance::Attendance,
+    args::{Connections, Generate, Host, Running, SinkAddresses, SinkArgs},
     exit::UsageError,
     links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
+    readiness::ReadinessReporter,
     resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, short, with_unit},
 };
 
 /// Timeouts of a server: long ones, for clients that pause.
-const SERVER: Patience = Patience {
+const SERVER: Timeouts = Timeouts {
     retransmit: Duration::from_millis(200),
     retries: 5,
     timeout: Duration::from_secs(300),
@@ -74,15 +74,15 @@ pub(crate) fn generate(args: &Generate, profile: &[(String, Connections)]) -> Re
 }
 
 /// Answers connections to some addresses.
-pub(crate) fn answer(args: &SinkArgs, addresses: &Answered) -> Result<()> {
+pub(crate) fn answer(args: &SinkArgs, addresses: &SinkAddresses) -> Result<()> {
     let running = &args.running;
     let make = |port: &PortInfo, room: usize| -> Result<Side> {
         let service = Service {
             addresses: addresses.hosts(),
-            mac: Answered::mac(port),
+            mac: SinkAddresses::mac(port),
             concurrent: args.concurrent,
-            mss: Answered::mss(room),
-            patience: SERVER,
+            mss: SinkAddresses::mss(room),
+            timeouts: SERVER,
         };
         let lines = vec![format!(
             "answers TCP connections to {addresses}, {} at a time",
@@ -115,7 +115,7 @@ fn converse(
     let stop = session::stop_on_signals()?;
     let output = Output::new(running.showing.json).beside(uri);
     let mut live = Live::new(output, &running.showing);
-    let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
+    let mut reporter = ReadinessReporter::new(&running.readiness, output, &running.showing)?;
     probe(uri)?;
     let arena = resources::arena_for(&running.memory, packets_kept(uri))?;
     arena.forget_template();
@@ -126,8 +126,8 @@ fn converse(
     let memory = resources::describe_arena(&context.arena, &running.memory);
     let said = [vec![session::describe_port(&port), memory], lines].concat();
     live.start(&said, start_object(command, uri, running, object))?;
-    let link = PortLink::of(&port.info);
-    let following = links::tell_of(link.iter().cloned().collect(), output);
+    let link = PortLink::from_info(&port.info);
+    let following = links::report_links(link.iter().cloned().collect(), output);
 
     let (receives, transmits) = session::split(port);
     if receives.is_empty() {
@@ -150,10 +150,10 @@ fn converse(
     };
     let core = session::cores(running)?[0];
     let job: Job<()> = Box::new(move |stop| Ok(worker.run(stop)?));
-    attendance.workers(vec![usage.clone()], format!("{command} {uri}"));
+    reporter.workers(vec![usage.clone()], format!("{command} {uri}"));
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let (interval, look) = (running.showing.interval, |now| attendance.look(now));
+    let (interval, look) = (running.showing.interval, |now| reporter.look(now));
     let outcomes = drive(vec![(core, job)], interval, until, &stop, look, |time| {
         let now = read();
         let span = time.saturating_sub(last.0);
@@ -166,7 +166,7 @@ fn converse(
         Ok(())
     })?;
     let (time, figures) = last;
-    attendance.ends();
+    reporter.ends();
     drop(following);
     figures.print(time, started, &mut live)?;
     outcomes.into_iter().collect::<Result<()>>()?;

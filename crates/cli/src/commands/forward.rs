@@ -20,19 +20,19 @@ use serde_json::json;
 
 use crate::{
     args::{Controlled, Forward, Running},
-    attendance::Attendance,
     control::ControlSockets,
     exit::UsageError,
     links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
-    remote::{Answered, Remote},
+    readiness::ReadinessReporter,
+    remote::{ControlServer, Remote},
     resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
     view::{Style, printing},
 };
-use control::Board;
+use control::ForwardCommands;
 
 /// Interval of looking for a port that has gone.
 const RETRY: Duration = Duration::from_millis(250);
@@ -100,10 +100,10 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
         output = output.beside_data();
     }
     let mut live = Live::new(output, showing);
-    let mut attendance = Attendance::new(&args.running.readiness, output, showing)?;
+    let mut reporter = ReadinessReporter::new(&args.running.readiness, output, showing)?;
     let until = args.running.duration.map(|duration| started + duration);
-    let board = Arc::new(Board::new(&stop));
-    let mut answered = None;
+    let handlers = Arc::new(ForwardCommands::new(&stop));
+    let mut server = None;
     let mut first = true;
     let mut following = None;
     // They go on when ports are opened again.
@@ -115,36 +115,36 @@ pub(crate) fn carry_out(args: &Plan<'_>) -> Result<FlowCounts> {
     let kept = packets_kept(&args.from) + packets_kept(&args.to);
     let arena = resources::arena_for(&args.running.memory, kept)?;
     loop {
-        let total = board.now();
+        let total = handlers.now();
         let wait = || {
-            attendance.waits();
+            reporter.waits();
             !stop.is_raised() && until.is_none_or(|until| Instant::now() < until)
         };
         let Some(run) = Run::open(args, &arena, &links, &total, first, wait, &live)? else { break };
         if first {
             if let Some(controlled) = args.controlled {
                 let remote = Remote::listen(controlled, args.command, &control::CLASS, &arena)?;
-                let answer = |remote: Remote| remote.answer(board.clone(), &stop);
-                answered = remote.map(answer).transpose()?;
+                let serve = |remote: Remote| remote.serve(handlers.clone(), &stop);
+                server = remote.map(serve).transpose()?;
             }
             let none = ControlSockets::default();
-            let sockets = answered.as_ref().map_or(&none, Answered::sockets);
-            attendance.listens_at(sockets.addresses());
+            let sockets = server.as_ref().map_or(&none, ControlServer::sockets);
+            reporter.listens_at(sockets.addresses());
             run.announce(args, sockets, &mut live)?;
             let links = run.links.iter().flatten().cloned().collect();
-            following = Some(links::tell_of(links, live.output()));
+            following = Some(links::report_links(links, live.output()));
         }
         first = false;
         let offset = started.elapsed();
-        match run.drive(args, &stop, until, offset, &board, &mut attendance, &mut live)? {
+        match run.drive(args, &stop, until, offset, &handlers, &mut reporter, &mut live)? {
             None => break,
             Some(gone) if args.exit_on_loss => return Err(gone.into()),
             Some(gone) => live.note(&format!("{gone}; opening it again")),
         }
     }
-    attendance.ends();
-    drop((following, answered));
-    let total = board.now();
+    reporter.ends();
+    drop((following, server));
+    let total = handlers.now();
     total.print(args.verb, started.elapsed(), arena.accounting().held, &mut live)?;
     Ok(total.sum())
 }
@@ -236,7 +236,7 @@ impl Run {
         // An interface named twice is one port.
         let same = args.from == args.to && a.info.interface.is_some();
         let mut ports = vec![session::describe_port(&a)];
-        let mut links = vec![PortLink::of(&a.info)];
+        let mut links = vec![PortLink::from_info(&a.info)];
         let (from_a, to_a) = session::split(a);
         let mut joins = Vec::new();
         if same {
@@ -248,7 +248,7 @@ impl Run {
             if args.view.is_none() || args.to.driver() != "null" {
                 ports.push(session::describe_port(&b));
             }
-            links.push(PortLink::of(&b.info));
+            links.push(PortLink::from_info(&b.info));
             let (from_b, mut to_b) = session::split(b);
             if let Some(style) = args.view {
                 to_b = to_b.into_iter().map(|side| printing(side, style)).collect();
@@ -316,8 +316,8 @@ impl Run {
         stop: &Stop,
         until: Option<Instant>,
         offset: Duration,
-        board: &Board,
-        attendance: &mut Attendance,
+        handlers: &ForwardCommands,
+        reporter: &mut ReadinessReporter,
         live: &mut Live,
     ) -> Result<Option<PortError>> {
         let Run { context, flows, paths, links, .. } = self;
@@ -327,7 +327,7 @@ impl Run {
             shares[index % cores.len()].push(path);
         }
         // Packets that are printed come behind the line about readiness.
-        let start = args.view.is_some().then(|| attendance.start_signal());
+        let start = args.view.is_some().then(|| reporter.start_signal());
         let mut readers = Vec::new();
         let mut jobs: Vec<(Option<u32>, Job<()>)> = Vec::new();
         for (core, paths) in cores.into_iter().zip(shares).filter(|(_, paths)| !paths.is_empty()) {
@@ -346,12 +346,12 @@ impl Run {
         }
 
         let ports = flows.iter().map(|flow| direction(&flow.ends)).collect::<Vec<_>>();
-        attendance.workers(readers.clone(), format!("{} {}", args.command, ports.join(", ")));
-        board.begin(flows, readers);
-        let mut last = (Duration::ZERO, board.now());
-        let (interval, look) = (args.running.showing.interval, |now| attendance.look(now));
+        reporter.workers(readers.clone(), format!("{} {}", args.command, ports.join(", ")));
+        handlers.begin(flows, readers);
+        let mut last = (Duration::ZERO, handlers.now());
+        let (interval, look) = (args.running.showing.interval, |now| reporter.look(now));
         let outcomes = drive(jobs, interval, until, stop, look, |time| {
-            let now = board.now();
+            let now = handlers.now();
             let span = time.saturating_sub(last.0);
             // The rest of an interval at the end is too short to divide by. Nor is a table read
             // between the lines of packets.
@@ -363,7 +363,7 @@ impl Run {
             last = (time, now);
             Ok(())
         })?;
-        board.end();
+        handlers.end();
 
         let mut gone = None;
         for outcome in outcomes {

@@ -27,19 +27,19 @@ use serde_json::json;
 use super::connections;
 use crate::{
     args::{self, Generate},
-    attendance::Attendance,
     control::ControlSockets,
     exit::UsageError,
     links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
-    profile::{self, Named, Profile, Share},
+    profile::{self, Profile, ProfileStream, Share},
+    readiness::ReadinessReporter,
     remote::Remote,
     resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
 };
-use control::Helm;
+use control::GeneratorCommands;
 
 pub(crate) fn run(args: &Generate) -> Result<()> {
     let streams = match args.profile.as_deref().map(profile::read).transpose()? {
@@ -56,21 +56,21 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     let stop = session::stop_on_signals()?;
     let output = Output::new(running.showing.json).beside(&args.port);
     let mut live = Live::new(output, &running.showing);
-    let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
+    let mut reporter = ReadinessReporter::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
     let context = Context::new(resources::arena(&running.memory)?);
     let port = open(&args.port, &context.toward(Direction::Transmit))?;
 
     let sources = Sources::new(args, streams, &port)?;
-    let room = Room::new(args, &port, &context);
+    let room = FrameLimits::new(args, &port, &context);
     room.check(sources.frames(0, 0)?.longest())?;
     let remote = Remote::listen(&args.controlled, "generate", &control::CLASS, &context.arena)?;
     let none = ControlSockets::default();
     let sockets = remote.as_ref().map_or(&none, Remote::sockets);
-    attendance.listens_at(sockets.addresses());
+    reporter.listens_at(sockets.addresses());
     announce(args, &port, &context, &sources, sockets, &mut live)?;
-    let link = PortLink::of(&port.info);
-    let following = links::tell_of(link.iter().cloned().collect(), output);
+    let link = PortLink::from_info(&port.info);
+    let following = links::report_links(link.iter().cloned().collect(), output);
 
     let (_, transmits) = session::split(port);
     if transmits.is_empty() {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
     // two runs apart.
     let run = (linerate_lab::now() / 1000 % 256) as u16;
     let mut readers = Readers::default();
-    let mut steering = Vec::new();
+    let mut generators = Vec::new();
     let mut jobs: Vec<(Option<u32>, Job<()>)> = Vec::new();
     for (index, (core, transmit)) in cores.into_iter().zip(transmits).enumerate() {
         readers.counters.push(Arc::clone(transmit.counters()));
@@ -102,18 +102,19 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         );
         readers.progress.push(generator.progress());
         readers.usage.push(generator.usage());
-        steering.push(generator.steering());
+        generators.push(generator.control());
         jobs.push((core, Box::new(move |stop| Ok(generator.run(stop)?))));
     }
 
     let readers = Arc::new(readers);
-    attendance.workers(readers.usage.clone(), format!("generate {}", args.port));
+    reporter.workers(readers.usage.clone(), format!("generate {}", args.port));
     let streams = sources.names();
-    let helm = Helm::new(args, sources, room, run, steering, Arc::clone(&readers));
-    let answered = remote.map(|remote| remote.answer(Arc::new(helm), &stop)).transpose()?;
+    let handlers =
+        GeneratorCommands::new(args, sources, room, run, generators, Arc::clone(&readers));
+    let server = remote.map(|remote| remote.serve(Arc::new(handlers), &stop)).transpose()?;
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let (interval, look) = (running.showing.interval, |now| attendance.look(now));
+    let (interval, look) = (running.showing.interval, |now| reporter.look(now));
     let outcomes = drive(jobs, interval, until, &stop, look, |time| {
         let now = readers.read();
         let span = time.saturating_sub(last.0);
@@ -126,8 +127,8 @@ pub(crate) fn run(args: &Generate) -> Result<()> {
         Ok(())
     })?;
     let (time, figures) = last;
-    attendance.ends();
-    drop((following, answered));
+    reporter.ends();
+    drop((following, server));
     let streams = readers.streams(&streams);
     figures.print(time, started, &streams, &mut live)?;
     outcomes.into_iter().collect()
@@ -166,7 +167,7 @@ enum Source {
 
 impl Sources {
     /// The streams of a profile, or the one of the command line.
-    fn new(args: &Generate, streams: Option<Vec<Named>>, port: &Port) -> Result<Sources> {
+    fn new(args: &Generate, streams: Option<Vec<ProfileStream>>, port: &Port) -> Result<Sources> {
         let speed = port.info.speed;
         let per_second = |rate: Rate, mean: f64| {
             let reason = |reason| UsageError(format!("--rate {rate}: {reason}"));
@@ -183,7 +184,7 @@ impl Sources {
         };
         let mut streams = Vec::new();
         let mut sum = None;
-        for Named { name, stream, share } in profile {
+        for ProfileStream { name, stream, share } in profile {
             let of_stream = || format!("{}: stream {name}", path.display());
             let frames = Source::new(&stream, args.seed, port.info.mac).with_context(of_stream)?;
             let mean = wire(frames.maker(0, 0).with_context(of_stream)?.mean_len());
@@ -317,16 +318,16 @@ fn wire(frames: f64) -> f64 {
 }
 
 /// Limits on the longest frame: the buffers and the port.
-struct Room {
+struct FrameLimits {
     arena: Arena,
     port: PortUri,
     frame_limit: Option<usize>,
 }
 
-impl Room {
-    fn new(args: &Generate, port: &Port, context: &Context) -> Room {
+impl FrameLimits {
+    fn new(args: &Generate, port: &Port, context: &Context) -> FrameLimits {
         let (arena, frame_limit) = (context.arena.clone(), port.info.frame_limit);
-        Room { arena, port: args.port.clone(), frame_limit }
+        FrameLimits { arena, port: args.port.clone(), frame_limit }
     }
 
     fn check(&self, longest: usize) -> Result<(), UsageError> {

@@ -16,14 +16,14 @@ use linerate_lab::{
     instruments,
     measure::{Bench, element_classes, has_probe},
     plan::{
-        EstimateError, Estimated, Line, NoDriver, Ports, Question, SampleError, SampleRun, Trial,
-        Visit, estimate, unlike, unmeasured,
+        ElementCost, EstimateError, EstimateInputs, Estimated, NoDriver, Ports, SampleError,
+        SampleRun, Trial, Visit, estimate, unlike, unmeasured,
     },
     point::{Destinations, Driver},
     report::Table,
 };
 use linerate_model::{
-    Answer, Calibration, Estimate, Limit, Limits, Prediction, Scenario, Unreachable,
+    Calibration, Estimate, Limit, Limits, Prediction, Requirement, Scenario, Unreachable,
     units::{Bytes, CyclesPerPacket, Hertz, Packets, PacketsPerSecond},
 };
 use linerate_port::pcap;
@@ -116,13 +116,13 @@ fn parameters(
     scenario: Scenario,
     calibrated: &Calibrated,
     path: &Path,
-) -> Result<Found> {
+) -> Result<PlanResult> {
     let driver = args.port.as_deref().unwrap_or(USUAL);
     let Some(fitted) = calibrated.drivers.get(driver) else {
         let measured = calibrated.drivers.keys().cloned().collect();
         return Err(not_measured(&NoDriver { driver: driver.into(), measured }, path).into());
     };
-    Ok(Found::new(args, fitted.calibration.clone(), scenario, Vec::new()))
+    Ok(PlanResult::new(args, fitted.calibration.clone(), scenario, Vec::new()))
 }
 
 fn configuration(
@@ -131,7 +131,7 @@ fn configuration(
     scenario: Scenario,
     calibrated: &mut Calibrated,
     path: &Path,
-) -> Result<Found> {
+) -> Result<PlanResult> {
     let (trial, sources) = trial(args, library)?;
     let told = |error: SampleError| told(error, &sources);
     let sampled = trial.sample().map_err(told)?;
@@ -159,19 +159,19 @@ fn configuration(
         }
     }
     let limits = Limits { sources: sampled.most.map(PacketsPerSecond::new), ..scenario.limits };
-    let question = Question { ports, scenario: Scenario { limits, ..scenario } };
-    let estimated = estimated(args, library, calibrated, path, &question, &sampled.visits)?;
+    let inputs = EstimateInputs { ports, scenario: Scenario { limits, ..scenario } };
+    let estimated = estimated(args, library, calibrated, path, &inputs, &sampled.visits)?;
     let checked = if args.check {
-        let reached = trial.reached(&bench, CHECKED, sampled.most).map_err(told)?;
+        let reached = trial.measured_rate(&bench, CHECKED, sampled.most).map_err(told)?;
         Some(PacketsPerSecond::new(reached.rate))
     } else {
         None
     };
     let Estimated { calibration, firm, scenario, lines } = estimated;
-    let mut found = Found::new(args, calibration, scenario, lines);
+    let mut found = PlanResult::new(args, calibration, scenario, lines);
     found.firm = Some(found.interval_of(args, &firm));
     found.say_what_is_not_known(args, library, calibrated, &sampled.visits);
-    Ok(Found { assumed: Some(assumed), checked, ..found })
+    Ok(PlanResult { assumed: Some(assumed), checked, ..found })
 }
 
 /// The summed cost of the elements.
@@ -180,10 +180,10 @@ fn estimated(
     library: &Library,
     calibrated: &Calibrated,
     path: &Path,
-    question: &Question,
+    inputs: &EstimateInputs,
     visits: &[Visit],
 ) -> Result<Estimated> {
-    estimate(calibrated, question, visits).map_err(|error| {
+    estimate(calibrated, inputs, visits).map_err(|error| {
         if let EstimateError::NoDriver(error) = &error {
             return not_measured(error, path).into();
         }
@@ -195,7 +195,7 @@ fn estimated(
                 path.display()
             );
         }
-        let missing = unmeasured(calibrated, visits, &question.ports);
+        let missing = unmeasured(calibrated, visits, &inputs.ports);
         let can = |class: &String| {
             // Else it was tried.
             !args.measure && library.find(class).is_some_and(has_probe)
@@ -265,13 +265,13 @@ fn captured(file: &Path) -> Result<FrameMaker> {
 }
 
 /// Result of a plan.
-struct Found {
+struct PlanResult {
     scenario: Scenario,
     prediction: Prediction,
     interval: Estimate<PacketsPerSecond>,
     cycles: CyclesPerPacket,
-    lines: Vec<Line>,
-    wanted: Option<Wanted>,
+    lines: Vec<ElementCost>,
+    wanted: Option<RateNeeds>,
     /// The interval if all costs were known.
     firm: Option<Estimate<PacketsPerSecond>>,
     /// The assumed rate of the sources, in words.
@@ -297,18 +297,18 @@ fn predicted(
 
 /// Needs of a rate.
 #[derive(Serialize)]
-struct Wanted {
+struct RateNeeds {
     rate: PacketsPerSecond,
     #[serde(serialize_with = "answered")]
-    clock: Result<Answer<Hertz>, Unreachable>,
+    clock: Result<Requirement<Hertz>, Unreachable>,
     #[serde(serialize_with = "answered")]
-    cores: Result<Answer<f64>, Unreachable>,
+    cores: Result<Requirement<f64>, Unreachable>,
     #[serde(serialize_with = "answered")]
-    task_cycles: Result<Answer<CyclesPerPacket>, Unreachable>,
+    task_cycles: Result<Requirement<CyclesPerPacket>, Unreachable>,
 }
 
 fn answered<T: Serialize, S: serde::Serializer>(
-    answer: &Result<Answer<T>, Unreachable>,
+    answer: &Result<Requirement<T>, Unreachable>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match answer {
@@ -319,18 +319,23 @@ fn answered<T: Serialize, S: serde::Serializer>(
     }
 }
 
-impl Found {
-    fn new(args: &Plan, calibration: Calibration, scenario: Scenario, lines: Vec<Line>) -> Found {
+impl PlanResult {
+    fn new(
+        args: &Plan,
+        calibration: Calibration,
+        scenario: Scenario,
+        lines: Vec<ElementCost>,
+    ) -> PlanResult {
         let level = f64::from(args.confidence) / 100.0;
         let (prediction, interval) = predicted(args, &calibration, &scenario);
-        let wanted = args.rate.map(|rate| Wanted {
+        let wanted = args.rate.map(|rate| RateNeeds {
             rate,
             clock: calibration.clock_for(&scenario, rate, level),
             cores: calibration.workers_for(&scenario, rate, level),
             task_cycles: calibration.budget_for(&scenario, rate, level),
         });
         let cycles = calibration.costs.overhead(&scenario) + scenario.work;
-        Found {
+        PlanResult {
             scenario,
             prediction,
             interval,
@@ -437,7 +442,7 @@ impl Found {
                 "dropped",
             ];
             let mut table = Table::new("elements", "", "", &columns);
-            for Line { visit, cycles_per_visit, cycles_per_packet, .. } in &self.lines {
+            for ElementCost { visit, cycles_per_visit, cycles_per_packet, .. } in &self.lines {
                 table.push([
                     visit.name.clone(),
                     visit.class.into(),
@@ -476,11 +481,11 @@ impl Found {
 
 fn needs<T>(
     name: &str,
-    answer: &Result<Answer<T>, Unreachable>,
+    answer: &Result<Requirement<T>, Unreachable>,
     write: impl Fn(&T) -> String,
 ) -> String {
     match answer {
-        Ok(Answer { needed: Estimate { value, low, high }, .. }) => {
+        Ok(Requirement { needed: Estimate { value, low, high }, .. }) => {
             format!("  {name}: {} ({} to {})\n", write(value), write(low), write(high))
         }
         Err(error) => format!("  {name}: {error}\n"),

@@ -24,7 +24,7 @@ struct Use {
 
 /// Output of `--json` for an interface.
 #[derive(Serialize)]
-struct Line<'a> {
+struct InterfaceOutput<'a> {
     #[serde(flatten)]
     interface: &'a Interface,
     ports: Vec<Use>,
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Ports) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for interface in &interfaces {
         if args.json {
-            let line = Line { interface, ports: uses(interface) };
+            let line = InterfaceOutput { interface, ports: uses(interface) };
             serde_json::to_writer(&mut out, &line)?;
             writeln!(out)?;
         } else {

@@ -9,7 +9,7 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Run, library: &Library) -> Result<()> {
-    let subject = Subject::of(&args.configuration, library, args.watch)?;
+    let subject = Subject::from_configuration(&args.configuration, library, args.watch)?;
     let sockets = args.operation.controlled.sockets(&subject.source.instance("run"))?;
     run::run(subject, sockets, &args.operation)
 }

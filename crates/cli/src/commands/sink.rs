@@ -14,11 +14,11 @@ use serde_json::json;
 use super::connections;
 use crate::{
     args::SinkArgs,
-    attendance::Attendance,
     exit::UsageError,
     links::{self, PortLink},
     live::{self, Cell, Live},
     output::Output,
+    readiness::ReadinessReporter,
     resources,
     session::{self, CACHE, Job, drive},
     units::{grouped, with_unit},
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     let running = &args.running;
     let stop = session::stop_on_signals()?;
     let output = Output::new(running.showing.json);
-    let mut attendance = Attendance::new(&running.readiness, output, &running.showing)?;
+    let mut reporter = ReadinessReporter::new(&running.readiness, output, &running.showing)?;
     probe(&args.port)?;
     let arena = resources::arena_for(&running.memory, packets_kept(&args.port))?;
     let context = Context { disconnect: args.host.disconnect, ..Context::new(arena) };
@@ -47,8 +47,8 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         "cycles_per_second": linerate_memory::clock::cycles_per_second(),
     });
     live.start(&lines, start)?;
-    let link = PortLink::of(&port.info);
-    let following = links::tell_of(link.iter().cloned().collect(), output);
+    let link = PortLink::from_info(&port.info);
+    let following = links::report_links(link.iter().cloned().collect(), output);
 
     let (receives, _) = session::split(port);
     if receives.is_empty() {
@@ -71,10 +71,10 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
     };
     let core = session::cores(running)?[0];
     let job: Job<()> = Box::new(move |stop| Ok(sink.run(stop)?));
-    attendance.workers(vec![usage.clone()], format!("sink {}", args.port));
+    reporter.workers(vec![usage.clone()], format!("sink {}", args.port));
     let until = running.duration.map(|duration| Instant::now() + duration);
     let mut last = (Duration::ZERO, Figures::default());
-    let (interval, look) = (running.showing.interval, |now| attendance.look(now));
+    let (interval, look) = (running.showing.interval, |now| reporter.look(now));
     let outcomes = drive(vec![(core, job)], interval, until, &stop, look, |time| {
         let now = read();
         let span = time.saturating_sub(last.0);
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &SinkArgs) -> Result<()> {
         Ok(())
     })?;
     let (time, figures) = last;
-    attendance.ends();
+    reporter.ends();
     drop(following);
     figures.print(time, &mut live)?;
     outcomes.into_iter().collect()

@@ -42,7 +42,7 @@ pub(crate) struct ControlSockets {
 /// A control socket.
 #[derive(Debug)]
 struct ControlSocket {
-    place: Place,
+    place: ListenTarget,
     /// Source of the user's token: `file:NAME` or `env:NAME`.
     token: Option<String>,
     /// The token that was made because the user gave none.
@@ -50,7 +50,7 @@ struct ControlSocket {
 }
 
 #[derive(Debug)]
-enum Place {
+enum ListenTarget {
     /// The path of a UNIX socket, and the name by which clients find it.
     Unix { path: String, mode: u32, name: Option<String> },
     /// A TCP port, or with `or_above` the first free one from it on.
@@ -89,11 +89,15 @@ impl Controlled {
                 let path = directory.path().join(name.clone() + SOCKET_SUFFIX);
                 remove_stale_socket(&path);
                 names.push((name.clone(), claim));
-                Place::Unix { path: path.to_string_lossy().into_owned(), mode, name: Some(name) }
+                ListenTarget::Unix {
+                    path: path.to_string_lossy().into_owned(),
+                    mode,
+                    name: Some(name),
+                }
             }
             ControlAddress::Unix(path) => {
                 remove_stale_socket(Path::new(path));
-                Place::Unix { path: path.clone(), mode, name: None }
+                ListenTarget::Unix { path: path.clone(), mode, name: None }
             }
             ControlAddress::Tcp { address, port, or_above } => {
                 if token.is_none() {
@@ -103,7 +107,7 @@ impl Controlled {
                     let new = MadeToken::new(&directory);
                     made = Some(new.with_context(|| format!("cannot make a token in {path}"))?);
                 }
-                Place::Tcp { address: SocketAddr::new(*address, *port), or_above: *or_above }
+                ListenTarget::Tcp { address: SocketAddr::new(*address, *port), or_above: *or_above }
             }
         };
         Ok(ControlSocket { place, token, made })
@@ -178,7 +182,7 @@ impl ControlSockets {
     /// When a token's file cannot be linked to the port.
     pub(crate) fn bound(&mut self, router: &mut Router) -> Result<()> {
         for (number, socket) in self.sockets.iter_mut().enumerate() {
-            let Place::Tcp { address, .. } = &mut socket.place else { continue };
+            let ListenTarget::Tcp { address, .. } = &mut socket.place else { continue };
             let handler = format!("{}.port", element_name(number));
             if let Ok(Ok(port)) = router.read(&handler, "").map(|port| port.trim().parse()) {
                 address.set_port(port);
@@ -228,11 +232,11 @@ impl ControlSocket {
     /// The arguments of its element.
     fn config(&self) -> String {
         let mut config = match &self.place {
-            Place::Tcp { address, or_above } => {
+            ListenTarget::Tcp { address, or_above } => {
                 let above = if *or_above { "+" } else { "" };
                 format!("TCP, {}{above}, ADDRESS {}", address.port(), address.ip())
             }
-            Place::Unix { path, mode, .. } => {
+            ListenTarget::Unix { path, mode, .. } => {
                 format!("UNIX, {}, MODE {mode:04o}", quote(path.as_bytes()))
             }
         };
@@ -245,8 +249,8 @@ impl ControlSocket {
 
     fn address(&self) -> String {
         match &self.place {
-            Place::Unix { path, .. } => path.clone(),
-            Place::Tcp { address, .. } => address.to_string(),
+            ListenTarget::Unix { path, .. } => path.clone(),
+            ListenTarget::Tcp { address, .. } => address.to_string(),
         }
     }
 
@@ -259,8 +263,8 @@ impl ControlSocket {
     fn line(&self) -> String {
         let address = self.address();
         let more = match (&self.place, self.token_file()) {
-            (Place::Unix { name: Some(name), .. }, _) => format!(" (linerate call {name})"),
-            (Place::Tcp { .. }, Some(file)) => format!(", token in {file}"),
+            (ListenTarget::Unix { name: Some(name), .. }, _) => format!(" (linerate call {name})"),
+            (ListenTarget::Tcp { .. }, Some(file)) => format!(", token in {file}"),
             _ => String::new(),
         };
         format!("control socket: {address}{more}")
@@ -268,7 +272,7 @@ impl ControlSocket {
 
     fn json(&self) -> Value {
         let mut object = json!({ "address": self.address() });
-        if let Place::Unix { name: Some(name), .. } = &self.place {
+        if let ListenTarget::Unix { name: Some(name), .. } = &self.place {
             object["name"] = name.as_str().into();
         }
         if let Some(file) = self.token_file() {

@@ -28,13 +28,13 @@ use crate::{
     configuration::{self, Parsed, Source, find_library},
     control::ControlSockets,
     exit::{ConfigurationError, UsageError, cannot_read, text_of},
-    life::{Life, readiness},
     links::{self, PortLink},
     options::{Configuration, GraphRunning, Operation},
     program::LibraryText,
     resources,
     service::Service,
     signals::{end_run, end_run_or_tell},
+    watchdog::{Liveness, readiness},
 };
 use figures::Figures;
 pub(crate) use screen::Rows;
@@ -64,11 +64,11 @@ pub(crate) struct Subject {
     /// Changes to be made to it before it runs.
     pub(crate) prepare: Option<Prepare>,
     /// Work that goes on beside it, until the router is dropped: it may replace the configuration.
-    pub(crate) beside: Option<Beside>,
+    pub(crate) side_task: Option<SideTask>,
 }
 
 pub(crate) type Prepare = Box<dyn FnOnce(&mut Router)>;
-pub(crate) type Beside = Box<dyn FnOnce(&Stage<'_>) + Send>;
+pub(crate) type SideTask = Box<dyn FnOnce(&RunningHandle<'_>) + Send>;
 
 impl std::fmt::Debug for Subject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,13 +77,13 @@ impl std::fmt::Debug for Subject {
 }
 
 /// The running configuration, for the work that goes on beside it.
-pub(crate) struct Stage<'a> {
+pub(crate) struct RunningHandle<'a> {
     control: &'a Control,
     loader: &'a PlanLoader,
     screen: &'a Screen,
 }
 
-impl Stage<'_> {
+impl RunningHandle<'_> {
     /// Has the configuration of this text run in the place of the one that does.
     ///
     /// # Errors
@@ -91,7 +91,9 @@ impl Stage<'_> {
     /// When it cannot be; the old one goes on.
     pub(crate) fn replace(&self, text: &str) -> Result<()> {
         let (plan, sources) = self.loader.parse("config", text).into_plan(&self.loader.library)?;
-        self.control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
+        self.control
+            .replace(plan)
+            .map_err(|error| ConfigurationError::from_build_error(error, &sources))
     }
 
     /// Tells of something that happened.
@@ -102,7 +104,7 @@ impl Stage<'_> {
 
 impl Subject {
     /// The configuration that a command line names.
-    pub(crate) fn of(
+    pub(crate) fn from_configuration(
         configuration: &Configuration,
         library: &Library,
         watch: bool,
@@ -119,7 +121,7 @@ impl Subject {
             rows: Rows::default(),
             notes: Vec::new(),
             prepare: None,
-            beside: None,
+            side_task: None,
         })
     }
 }
@@ -141,7 +143,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         rows,
         mut notes,
         prepare,
-        beside,
+        side_task,
     } = subject;
     let mut watch = match (&source, watch) {
         (_, false) => None,
@@ -178,7 +180,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
             graph::ConfigReader::new(move |text| loader.plan_of_text(text))
         }),
         // A program beside the router, as of `linerate switch`, adds ports by replacing the configuration.
-        grants_replace: beside.is_some(),
+        grants_replace: side_task.is_some(),
         ..Options::default()
     };
     service.status("taking memory and opening ports");
@@ -190,7 +192,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     };
     let leases = ports.leases.clone();
     let mut router = Router::new(plan, &loader.library, ports, &options)
-        .map_err(|error| ConfigurationError::of(error, &sources))?;
+        .map_err(|error| ConfigurationError::from_build_error(error, &sources))?;
     sockets.bound(&mut router)?;
     service.listens_at(sockets.addresses());
     if let Some(prepare) = prepare {
@@ -238,17 +240,19 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         let leases = leases.clone();
         links::follow(move || PortLink::of_graph(&leases), move |news| teller.link(news))
     };
-    let beside = beside.map(|beside| {
+    let side_task = side_task.map(|side_task| {
         let (control, loader, screen) = (control.clone(), Arc::clone(&loader), screen.clone());
-        let stage = move || beside(&Stage { control: &control, loader: &loader, screen: &screen });
-        thread::Builder::new().name("changes".into()).spawn(stage)
+        let task = move || {
+            side_task(&RunningHandle { control: &control, loader: &loader, screen: &screen })
+        };
+        thread::Builder::new().name("changes".into()).spawn(task)
     });
-    let beside = beside.transpose().context("cannot start a thread for changes")?;
+    let side_task = side_task.transpose().context("cannot start a thread for changes")?;
     let started = Instant::now();
     let until = running.duration.map(|duration| started + duration);
     let (ended, end) = mpsc::channel::<()>();
     // Workers are asked for a sign of life before they run: also a short run gives it.
-    let mut life = Life::new(control.clone());
+    let mut liveness = Liveness::new(control.clone());
     let worker = thread::Builder::new().name("worker-0".into()).spawn(move || {
         router.run();
         drop(ended);
@@ -266,7 +270,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     loop {
         let now = Instant::now();
         if shown.is_ok() {
-            shown = life.look(&mut service, now, ready);
+            shown = liveness.look(&mut service, now, ready);
         }
         if until.is_some_and(|until| now >= until) || shown.is_err() {
             control.stop();
@@ -283,20 +287,23 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         if reload.swap(false, Ordering::AcqRel) || changed {
             service.reloading();
             let replaced = replace(&control, &loader, &screen);
-            let status = life.status();
+            let status = liveness.status();
             service.ready(&if replaced { status } else { format!("{status}; {REFUSED}") });
         }
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
         // The end comes by the channel; files that change, and signals to read one again, do not.
-        let alert =
-            if life.is_at_rest() && watch.is_none() { Duration::MAX } else { life.patience() };
+        let alert = if liveness.is_at_rest() && watch.is_none() {
+            Duration::MAX
+        } else {
+            liveness.interval()
+        };
         let wait = alert.min(left).min(next.saturating_duration_since(now));
         if end.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
             break;
         }
     }
     if shown.is_ok() && control.driver().failure().is_none() {
-        shown = life.look(&mut service, Instant::now(), ready);
+        shown = liveness.look(&mut service, Instant::now(), ready);
     }
     service.stopping();
     drop(links);
@@ -308,8 +315,8 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     router.close();
     let figures = Figures::read(&control);
     drop(router);
-    if let Some(beside) = beside {
-        beside.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
+    if let Some(side_task) = side_task {
+        side_task.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
     }
     shown?;
     screen.total(took, &figures, arena.accounting().held)?;
@@ -341,7 +348,7 @@ const REFUSED: &str = "the old configuration goes on";
 /// be, prints why and leaves it.
 fn replace(control: &Control, loader: &PlanLoader, screen: &Screen) -> bool {
     let replaced = loader.plan().and_then(|(plan, sources)| {
-        control.replace(plan).map_err(|error| ConfigurationError::of(error, &sources))
+        control.replace(plan).map_err(|error| ConfigurationError::from_build_error(error, &sources))
     });
     match &replaced {
         Ok(()) => screen.note(&format!("{} has changed and runs now", loader.source.name())),

@@ -89,13 +89,13 @@ impl Screen {
 
     /// Destination of elements' standard output. JSON lines must stay whole, so beside them it goes
     /// to standard error.
-    pub(super) fn out(&self) -> Above {
-        Above { screen: self.clone(), to_err: self.output.json }
+    pub(super) fn out(&self) -> AboveTable {
+        AboveTable { screen: self.clone(), to_err: self.output.json }
     }
 
     /// Destination of elements' standard error.
-    pub(super) fn err(&self) -> Above {
-        Above { screen: self.clone(), to_err: true }
+    pub(super) fn err(&self) -> AboveTable {
+        AboveTable { screen: self.clone(), to_err: true }
     }
 
     fn erase(&self) -> MutexGuard<'_, usize> {
@@ -243,12 +243,12 @@ impl Screen {
 
 /// Writes above the table.
 #[derive(Debug)]
-pub(super) struct Above {
+pub(super) struct AboveTable {
     screen: Screen,
     to_err: bool,
 }
 
-impl Write for Above {
+impl Write for AboveTable {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let _drawn = self.screen.erase();
         if self.to_err { io::stderr().write(bytes) } else { io::stdout().write(bytes) }

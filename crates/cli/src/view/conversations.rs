@@ -13,7 +13,7 @@ const KNOWN: usize = 1 << 18;
 /// First sequence numbers of both directions: of the end with the lower port, or the lower address,
 /// first.
 #[derive(Debug, Clone, Copy, Default)]
-struct Start {
+struct InitialSequences {
     lower: u32,
     higher: u32,
 }
@@ -21,7 +21,7 @@ struct Start {
 /// The initial sequence numbers to subtract from those of a packet: from its own, and from its
 /// acknowledgement, whose base is that of selective acknowledgements, too.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Base {
+pub(super) struct SequenceBase {
     pub(super) sequence: u32,
     pub(super) acknowledged: u32,
     /// Base of selective acknowledgements, which have it from the first packet on.
@@ -30,7 +30,7 @@ pub(super) struct Base {
 
 /// Connections of which a packet was seen.
 #[derive(Debug, Default)]
-pub(super) struct Conversations(HashMap<(IpAddr, IpAddr, u32, u32), Start>);
+pub(super) struct Conversations(HashMap<(IpAddr, IpAddr, u32, u32), InitialSequences>);
 
 impl Conversations {
     /// Returns the base of the numbers of a packet with an acknowledgement.
@@ -40,7 +40,7 @@ impl Conversations {
         ports: (u32, u32),
         (sequence, acknowledged): (u32, u32),
         opens: bool,
-    ) -> Base {
+    ) -> SequenceBase {
         let Ends { source, destination } = ends;
         let reversed = (ports.0, source) > (ports.1, destination);
         let key = if reversed {
@@ -48,13 +48,13 @@ impl Conversations {
         } else {
             (source, destination, ports.0, ports.1)
         };
-        let own = |start: Start| {
+        let own = |start: InitialSequences| {
             if reversed { (start.higher, start.lower) } else { (start.lower, start.higher) }
         };
         match self.0.get(&key) {
             Some(start) if !opens => {
                 let (sequence, acknowledged) = own(*start);
-                Base { sequence, acknowledged, selective: acknowledged }
+                SequenceBase { sequence, acknowledged, selective: acknowledged }
             }
             _ => {
                 if self.0.len() == KNOWN {
@@ -62,12 +62,12 @@ impl Conversations {
                 }
                 let others = acknowledged.wrapping_sub(1);
                 let start = if reversed {
-                    Start { lower: others, higher: sequence }
+                    InitialSequences { lower: others, higher: sequence }
                 } else {
-                    Start { lower: sequence, higher: others }
+                    InitialSequences { lower: sequence, higher: others }
                 };
                 self.0.insert(key, start);
-                Base { selective: others, ..Base::default() }
+                SequenceBase { selective: others, ..SequenceBase::default() }
             }
         }
     }

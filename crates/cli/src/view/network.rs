@@ -70,7 +70,7 @@ pub(super) fn four(packet: &[u8], missing: usize, view: &mut View, to: &mut Stri
         let _ = write!(to, "ip-proto-{protocol}");
         return;
     }
-    let carried = transport::Carried {
+    let carried = transport::IpPayload {
         ends,
         bytes: packet.get(length..end).unwrap_or_default(),
         length: total - length,
@@ -269,7 +269,7 @@ pub(super) fn six(packet: &[u8], missing: usize, view: &mut View, to: &mut Strin
     }
     let fragmented = upper.fragment.is_some();
     let last = ends.destination;
-    let carried = transport::Carried { ends, bytes, length, fragmented, last };
+    let carried = transport::IpPayload { ends, bytes, length, fragmented, last };
     transport::write(&carried, protocol, view, to);
 }
 

@@ -13,7 +13,7 @@ use linerate_packet::{
 
 use super::{
     View, application,
-    conversations::Base,
+    conversations::SequenceBase,
     hexadecimal, neighbors,
     network::{self, Ends},
     number,
@@ -25,7 +25,7 @@ const UDP_CHECKSUM: usize = 6;
 const TCP_CHECKSUM: usize = 16;
 
 /// Payload of an IP packet.
-pub(super) struct Carried<'a> {
+pub(super) struct IpPayload<'a> {
     pub(super) ends: Ends,
     /// As far as it was captured.
     pub(super) bytes: &'a [u8],
@@ -37,7 +37,7 @@ pub(super) struct Carried<'a> {
     pub(super) last: IpAddr,
 }
 
-impl Carried<'_> {
+impl IpPayload<'_> {
     /// The checksum at a place that is to cover all, and the right one; `None` where not all is
     /// there.
     fn sums(&self, protocol: IpProtocol, at: usize) -> Option<(u16, u16)> {
@@ -64,7 +64,12 @@ pub(super) fn sums(bytes: &[u8], at: usize, mut besides: Sum) -> (u16, u16) {
     (said, besides.finish())
 }
 
-pub(super) fn write(carried: &Carried<'_>, protocol: IpProtocol, view: &mut View, to: &mut String) {
+pub(super) fn write(
+    carried: &IpPayload<'_>,
+    protocol: IpProtocol,
+    view: &mut View,
+    to: &mut String,
+) {
     match protocol {
         IpProtocol::TCP => tcp(carried, view, to),
         IpProtocol::UDP => udp(carried, view.style.verbose, to),
@@ -81,7 +86,7 @@ fn ports(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((number::<2>(bytes, 0)?, number::<2>(bytes, 2)?))
 }
 
-fn udp(carried: &Carried<'_>, verbose: u8, to: &mut String) {
+fn udp(carried: &IpPayload<'_>, verbose: u8, to: &mut String) {
     let (Some(ports), Some(length)) = (ports(carried.bytes), number::<2>(carried.bytes, 4)) else {
         carried.ends.write(to);
         to.push_str("[|udp]");
@@ -111,7 +116,7 @@ fn udp(carried: &Carried<'_>, verbose: u8, to: &mut String) {
     }
 }
 
-fn tcp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
+fn tcp(carried: &IpPayload<'_>, view: &mut View, to: &mut String) {
     let Some(ports) = ports(carried.bytes) else {
         carried.ends.write(to);
         to.push_str("[|tcp]");
@@ -146,7 +151,7 @@ fn tcp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
         };
     }
     let base = if view.style.absolute || !flags.contains(Flags::ACK) {
-        Base::default()
+        SequenceBase::default()
     } else {
         let numbers = (tcp.seq(), tcp.ack());
         view.conversations.base(carried.ends, ports, numbers, flags.contains(Flags::SYN))
@@ -173,7 +178,7 @@ fn tcp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
     }
 }
 
-fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, base: Base, to: &mut String) {
+fn options(bytes: &[u8], tcp: &Tcp<&[u8]>, base: SequenceBase, to: &mut String) {
     if bytes.is_empty() {
         return;
     }
@@ -221,7 +226,7 @@ fn ends_early(mut bytes: &[u8]) -> bool {
     }
 }
 
-fn icmp(carried: &Carried<'_>, view: &mut View, to: &mut String) {
+fn icmp(carried: &IpPayload<'_>, view: &mut View, to: &mut String) {
     carried.ends.write(to);
     let bytes = carried.bytes;
     let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
@@ -279,16 +284,16 @@ fn echo(name: &str, bytes: &[u8], to: &mut String) -> std::fmt::Result {
 }
 
 /// The packet an ICMP error is about.
-struct Original {
+struct QuotedPacket {
     destination: Ipv4Addr,
     protocol: u32,
     port: Option<u32>,
 }
 
-fn original(bytes: &[u8]) -> Option<Original> {
+fn original(bytes: &[u8]) -> Option<QuotedPacket> {
     let ip = bytes.get(8..)?;
     let header = number::<1>(ip, 0)? as usize % 16 * 4;
-    Some(Original {
+    Some(QuotedPacket {
         destination: number::<4>(ip, 16)?.into(),
         protocol: number::<1>(ip, 9)?,
         port: number::<2>(ip, header + 2),
@@ -296,7 +301,7 @@ fn original(bytes: &[u8]) -> Option<Original> {
 }
 
 fn unreachable(code: u32, bytes: &[u8], to: &mut String) -> std::fmt::Result {
-    let Some(Original { destination, protocol, port }) = original(bytes) else {
+    let Some(QuotedPacket { destination, protocol, port }) = original(bytes) else {
         return write!(to, "unreachable-#{code}");
     };
     match code {
@@ -323,7 +328,7 @@ fn unreachable(code: u32, bytes: &[u8], to: &mut String) -> std::fmt::Result {
     }
 }
 
-fn icmp6(carried: &Carried<'_>, verbose: u8, to: &mut String) {
+fn icmp6(carried: &IpPayload<'_>, verbose: u8, to: &mut String) {
     carried.ends.write(to);
     let bytes = carried.bytes;
     let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {

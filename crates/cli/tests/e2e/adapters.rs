@@ -12,7 +12,7 @@ use linerate_testlab::{programs::require_python, require, wait_until};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use crate::support::{LINERATE, PATIENCE, Scratch};
+use crate::support::{LINERATE, Scratch, TIMEOUT};
 
 const SWEEP: usize = 16;
 
@@ -62,21 +62,21 @@ fn plain_loop(scratch: &Scratch) -> BTreeSet<String> {
 }
 
 /// A program that is killed when dropped.
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn distributed(scratch: &Scratch, module: &str, words: &[&str]) -> Killed {
+fn distributed(scratch: &Scratch, module: &str, words: &[&str]) -> KillOnDrop {
     let log = fs::File::create(scratch.file(&format!("{module}.log"))).unwrap();
     let mut command = Command::new(interpreter());
     command.args(["-m", &format!("distributed.cli.{module}")]).args(words);
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-    Killed(command.spawn().unwrap())
+    KillOnDrop(command.spawn().unwrap())
 }
 
 /// One of two workers is killed when half of the points are there.
@@ -91,7 +91,7 @@ fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
     let _scheduler = distributed(&scratch, "dask_scheduler", &words);
     let up = wait_until(
         || fs::read_to_string(&cluster).is_ok_and(|text| text.contains("address")),
-        PATIENCE,
+        TIMEOUT,
     );
     assert!(up, "{:?}", fs::read_to_string(scratch.file("dask_scheduler.log")));
     let folder = scratch.file("work");
@@ -105,7 +105,7 @@ fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
         "--local-directory",
         &folder,
     ];
-    let mut workers: Vec<Killed> =
+    let mut workers: Vec<KillOnDrop> =
         (0..2).map(|_| distributed(&scratch, "dask_worker", &words)).collect();
     let address: Value = serde_json::from_str(&fs::read_to_string(&cluster).unwrap()).unwrap();
 
@@ -121,11 +121,11 @@ fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
         let mut command = Command::new(interpreter());
         command.arg(adapter("dask_sweep.py")).args([&file, &results]);
         command.args(["--scheduler", address["address"].as_str().unwrap(), "--command", LINERATE]);
-        Killed(command.spawn().unwrap())
+        KillOnDrop(command.spawn().unwrap())
     };
     let mut running = sweep();
     let lines = || fs::read_to_string(&points).map_or(0, |text| text.lines().count());
-    assert!(wait_until(|| lines() >= SWEEP / 2, PATIENCE), "{} points", lines());
+    assert!(wait_until(|| lines() >= SWEEP / 2, TIMEOUT), "{} points", lines());
     assert!(lines() < SWEEP, "it was over before a worker could be killed");
     drop(workers.pop());
     let mut status = None;
@@ -134,7 +134,7 @@ fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
             status = running.0.try_wait().unwrap();
             status.is_some()
         },
-        PATIENCE,
+        TIMEOUT,
     );
     assert!(ended && status.unwrap().success(), "{status:?}");
     assert_eq!(keys(&points), expected);
@@ -170,7 +170,7 @@ fn a_job_array_gives_the_points_of_a_loop() {
     fs::write(&program, format!("#!/bin/sh\n: > {begun}\nexec {LINERATE} \"$@\"\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let mut dying = task(3).env("LINERATE", &program).spawn().unwrap();
-    assert!(wait_until(|| Path::new(&begun).exists(), PATIENCE));
+    assert!(wait_until(|| Path::new(&begun).exists(), TIMEOUT));
     dying.kill().unwrap();
     dying.wait().unwrap();
     assert!(left().is_empty(), "{:?}", left());
@@ -241,10 +241,10 @@ fn a_device_stays_locked_while_it_is_measured() {
     let lock = scratch.file("device.lock");
     let program =
         r#"["sh", "-c", "touch \"$0.begun\"; while [ ! -e \"$0.end\" ]; do sleep 0.01; done""#;
-    let mut worker = Killed(
+    let mut worker = KillOnDrop(
         python(&format!("measure({program}, {lock:?}], '{{}}', {lock:?})")).spawn().unwrap(),
     );
-    assert!(wait_until(|| Path::new(&format!("{lock}.begun")).exists(), PATIENCE));
+    assert!(wait_until(|| Path::new(&format!("{lock}.begun")).exists(), TIMEOUT));
     worker.0.kill().unwrap();
     worker.0.wait().unwrap();
     let free = || {
@@ -253,7 +253,7 @@ fn a_device_stays_locked_while_it_is_measured() {
     };
     assert!(!free(), "another worker could measure beside it");
     fs::write(format!("{lock}.end"), "").unwrap();
-    assert!(wait_until(free, PATIENCE));
+    assert!(wait_until(free, TIMEOUT));
 }
 
 /// A lock of another user's, in a folder where the kernel guards files.

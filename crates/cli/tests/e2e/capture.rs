@@ -14,7 +14,7 @@ use linerate_testlab::{Lab, Namespace, require, wait_until};
 
 use crate::{
     support::{
-        DRIVERS, LINERATE, PATIENCE, Program, Scratch, drops, linerate, linerate_in, number, words,
+        DRIVERS, LINERATE, Program, Scratch, TIMEOUT, drops, linerate, linerate_in, number, words,
     },
     wire::{Listener, assert_same, frames, records, send},
 };
@@ -184,7 +184,7 @@ impl Echo {
             while stream.read_exact(&mut line).is_ok() && stream.write_all(&line).is_ok() {}
         });
         let client = a.enter(|| TcpStream::connect("198.18.0.2:22").unwrap());
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(TIMEOUT)).unwrap();
         client.set_nodelay(true).unwrap();
         Echo { client, lines: 0 }
     }
@@ -388,7 +388,7 @@ fn packets_of_all_interfaces_say_by_which_they_came() {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
     let mut tcpdump = b.spawn_command(command);
     let listening = || fs::read_to_string(&log).unwrap().contains("listening on");
-    assert!(wait_until(listening, PATIENCE), "{}", fs::read_to_string(&log).unwrap());
+    assert!(wait_until(listening, TIMEOUT), "{}", fs::read_to_string(&log).unwrap());
     let line = format!("capture -i any -w {ours} --print -c 7 -t icmp");
     let all = [&[LINERATE][..], &words(&line)].concat();
     let mut capture = Program::start_command(&b, b.command(all), &line);
@@ -402,7 +402,7 @@ fn packets_of_all_interfaces_say_by_which_they_came() {
     });
     send(&a, "a0", &frames);
     let ended = capture.end();
-    tcpdump.wait(PATIENCE);
+    tcpdump.wait(TIMEOUT);
     let [ours, theirs] = [ours, theirs].map(|file| (fs::read(&file).unwrap(), file));
     assert_eq!(ours.0[20..24], theirs.0[20..24], "link types");
     assert_same(&records(&ours.0), &records(&theirs.0));

@@ -18,7 +18,7 @@ use linerate_testlab::{Lab, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{DRIVERS, PATIENCE, Program, Scratch, linerate, number};
+use crate::support::{DRIVERS, Program, Scratch, TIMEOUT, linerate, number};
 
 /// Frames sent, of 64 flows.
 const FRAMES: u64 = 6000;
@@ -52,9 +52,9 @@ fn a_killed_consumer_of_an_interface_costs_the_others_nothing() {
         found.expect("it is listed")
     };
     let figure = |name: &str, key: &str| number(&shown(name), key);
-    assert!(wait_until(|| figure("w0", "packets") > 200, PATIENCE));
+    assert!(wait_until(|| figure("w0", "packets") > 200, TIMEOUT));
     w0.running.signal(Signal::KILL);
-    assert!(wait_until(|| shown("w0")["state"] == "absent", PATIENCE));
+    assert!(wait_until(|| shown("w0")["state"] == "absent", TIMEOUT));
     let of_w0 = figure("w0", "packets");
     let sent = number(&generator.end().summary(), "accepted");
     assert_eq!(sent, FRAMES);
@@ -64,7 +64,7 @@ fn a_killed_consumer_of_an_interface_costs_the_others_nothing() {
         (number(&shown, "packets"), number(&shown, "held")) == (packets, 0)
     };
     for (name, packets) in [("recorder", FRAMES), ("w1", FRAMES - of_w0)] {
-        assert!(wait_until(|| has_read(name, packets), PATIENCE), "{name}: {}", shown(name));
+        assert!(wait_until(|| has_read(name, packets), TIMEOUT), "{name}: {}", shown(name));
     }
     assert_eq!((figure("w0", "packets"), figure("w0", "lost_absent")), (of_w0, 0));
     let (w1, recorder) = (w1.stop(), recorder.stop());
@@ -82,7 +82,7 @@ const KILLS: usize = 3;
 
 /// Events of a consumer.
 #[derive(Default)]
-struct Seen {
+struct ConsumerEvents {
     packets: AtomicU64,
     /// Times at which it noticed that its server had gone, and attached to the next.
     lost: Mutex<Vec<Instant>>,
@@ -90,7 +90,7 @@ struct Seen {
 }
 
 /// A consumer of this process, which attaches to one server after the other until it is to end.
-fn consume(address: &str, name: &str, seen: &Seen, ends: &AtomicBool) {
+fn consume(address: &str, name: &str, seen: &ConsumerEvents, ends: &AtomicBool) {
     while !ends.load(Ordering::Relaxed) {
         let Ok(mut consumer) = Consumer::attach(address, name) else {
             thread::sleep(Duration::from_millis(1));
@@ -149,7 +149,7 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
         let line = format!("cluster serve {file} --socket {socket}");
         let mut server = Program::ready(&far, &line);
         let names = ["reads", "writes", "isolated"];
-        let seen: Vec<Seen> = names.iter().map(|_| Seen::default()).collect();
+        let seen: Vec<ConsumerEvents> = names.iter().map(|_| ConsumerEvents::default()).collect();
         let again = Program::ready(&far, &format!("cluster attach {socket} again --again"));
         let generator = Program::ready(
             &near,
@@ -163,29 +163,29 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
                 scope.spawn(move || consume(socket, name, seen, ends));
             }
             for kill in 1..=KILLS {
-                let all = |holds: &dyn Fn(&Seen) -> bool| seen.iter().all(holds);
+                let all = |holds: &dyn Fn(&ConsumerEvents) -> bool| seen.iter().all(holds);
                 let counted: Vec<u64> =
                     seen.iter().map(|seen| seen.packets.load(Ordering::Relaxed)).collect();
                 let more = || {
                     let now = seen.iter().map(|seen| seen.packets.load(Ordering::Relaxed));
                     now.zip(&counted).all(|(now, before)| now > before + 100)
                 };
-                assert!(wait_until(more, PATIENCE), "packets come");
+                assert!(wait_until(more, TIMEOUT), "packets come");
                 let killed = Instant::now();
                 server.running.signal(Signal::KILL);
-                let _ = server.running.wait(PATIENCE);
-                let know = |seen: &Seen| seen.lost.lock().unwrap().len() == kill;
-                assert!(wait_until(|| all(&know), PATIENCE), "they learn it");
+                let _ = server.running.wait(TIMEOUT);
+                let know = |seen: &ConsumerEvents| seen.lost.lock().unwrap().len() == kill;
+                assert!(wait_until(|| all(&know), TIMEOUT), "they learn it");
                 let last = |times: &Mutex<Vec<Instant>>| *times.lock().unwrap().last().unwrap();
                 let slowest = seen.iter().map(|seen| last(&seen.lost)).max().unwrap();
                 learnt = learnt.max(slowest - killed);
                 // Or the assertion below shows the difference.
-                let _ = wait_until(|| left() == before, PATIENCE);
+                let _ = wait_until(|| left() == before, TIMEOUT);
                 assert_eq!(left(), before, "{driver}: something is left");
                 let started = Instant::now();
                 server = Program::ready(&far, &line);
-                let are_back = |seen: &Seen| seen.again.lock().unwrap().len() == kill + 1;
-                assert!(wait_until(|| all(&are_back), PATIENCE), "they attach to the next");
+                let are_back = |seen: &ConsumerEvents| seen.again.lock().unwrap().len() == kill + 1;
+                assert!(wait_until(|| all(&are_back), TIMEOUT), "they attach to the next");
                 let slowest = seen.iter().map(|seen| last(&seen.again)).max().unwrap();
                 returned = returned.max(slowest.saturating_duration_since(started));
             }
@@ -194,8 +194,8 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
                 let found = objects.into_iter().find(|object| object["consumer"] == "again");
                 found.expect("it is listed")[key].clone()
             };
-            assert!(wait_until(|| figure("state") == "attached", PATIENCE));
-            assert!(wait_until(|| figure("packets").as_u64().unwrap() > 100, PATIENCE));
+            assert!(wait_until(|| figure("state") == "attached", TIMEOUT));
+            assert!(wait_until(|| figure("packets").as_u64().unwrap() > 100, TIMEOUT));
             ends.store(true, Ordering::Relaxed);
             again.stop();
             server.stop();
@@ -207,7 +207,7 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
         let mut generator = generator;
         generator.running.signal(Signal::INT);
         generator.end();
-        let _ = wait_until(|| left() == before, PATIENCE);
+        let _ = wait_until(|| left() == before, TIMEOUT);
         assert_eq!(left(), before, "{driver}: something is left");
         let rest: Vec<_> = fs::read_dir(scratch.path()).unwrap().collect();
         assert_eq!(rest.len(), 1, "only the configuration is left: {rest:?}");

@@ -9,7 +9,7 @@ use std::{
 
 use linerate_testlab::{Running, wait_until};
 
-use crate::support::{LINERATE, PATIENCE, Scratch, linerate};
+use crate::support::{LINERATE, Scratch, TIMEOUT, linerate};
 
 /// A user without a name.
 const USER: &str = "4711";
@@ -47,7 +47,7 @@ impl Server {
         command.args(["--socket", &socket]);
         let running = Running::start(command);
         let opened = || fs::set_permissions(&socket, all.clone()).is_ok();
-        assert!(wait_until(opened, PATIENCE), "the server does not listen");
+        assert!(wait_until(opened, TIMEOUT), "the server does not listen");
         Server { running, socket, _scratch: scratch }
     }
 
@@ -59,10 +59,10 @@ impl Server {
             let objects = linerate(&format!("cluster status {} --json", self.socket)).json();
             objects.into_iter().find(|object| object["consumer"] == name).expect("it is listed")
         };
-        assert!(wait_until(|| shown()["state"] == "absent", PATIENCE), "{name} is taken");
+        assert!(wait_until(|| shown()["state"] == "absent", TIMEOUT), "{name} is taken");
         let mut program = Running::start(command);
         let attached = || shown()["state"] == "attached" || !program.is_running();
-        assert!(wait_until(attached, PATIENCE) && program.is_running(), "{name} is not attached");
+        assert!(wait_until(attached, TIMEOUT) && program.is_running(), "{name} is not attached");
         shown()["access"].as_str().unwrap().to_owned()
     }
 }

@@ -11,7 +11,7 @@ use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::{
     hosts::{run, stop},
-    support::{DRIVERS, PATIENCE, Program, Scratch, drops, linerate, linerate_in, number},
+    support::{DRIVERS, Program, Scratch, TIMEOUT, drops, linerate, linerate_in, number},
 };
 
 /// Writes a profile of connections with these keys.
@@ -92,7 +92,7 @@ const COUNT: usize = 60;
 fn serve(listener: &TcpListener, waits: bool) -> Vec<Vec<u8>> {
     let answer = |listener: &TcpListener| {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         thread::spawn(move || {
             let mut request = vec![0; REQUEST];
             stream.read_exact(&mut request).unwrap();
@@ -173,7 +173,7 @@ fn what_is_open_is_given_up_on_both_sides() {
     let file = profile(&scratch, "concurrent = 20\nthink = \"1h\"");
     let sink = Program::ready(&b, "sink --answer packet:b0 --count 20");
     let client = Program::ready(&a, &format!("generate packet:a0 --profile {file}"));
-    let talking = wait_until(|| a.counters("a0").rx_packets > 25, PATIENCE);
+    let talking = wait_until(|| a.counters("a0").rx_packets > 25, TIMEOUT);
     assert!(talking, "{}", client.stderr());
     let client = client.stop();
     assert_eq!((number(&client, "begun"), number(&client, "aborted")), (20, 20), "{client}");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use linerate_testlab::{Lab, Namespace, Running, controllers, wait_until};
 
 use crate::hosts::{host, no_ping, wait_for_listener, wait_for_ping};
-use crate::support::{LINERATE, PATIENCE, Scratch};
+use crate::support::{LINERATE, Scratch, TIMEOUT};
 
 /// Address of the first controller.
 const CONTROLLER: &str = "tcp:127.0.0.1:6653";
@@ -94,9 +94,9 @@ impl Net {
 }
 
 /// As text, without a panic on the way: shown where a test fails.
-struct Shown<'a>(&'a Net);
+struct PrintOnDrop<'a>(&'a Net);
 
-impl Drop for Shown<'_> {
+impl Drop for PrintOnDrop<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", self.0.logs());
@@ -108,7 +108,7 @@ impl Drop for Shown<'_> {
 #[ignore = "needs root"]
 fn hosts_reach_each_other_by_controllers_that_learn() {
     let net = Net::new();
-    let _shown = Shown(&net);
+    let _shown = PrintOnDrop(&net);
     let _switch = net.switch(&[CONTROLLER]);
     {
         let program = controllers::require_test_controller();
@@ -160,7 +160,7 @@ dps:
 #[ignore = "needs root"]
 fn faucet_has_its_lans_and_its_rules_and_reads_them_anew() {
     let net = Net::new();
-    let _shown = Shown(&net);
+    let _shown = PrintOnDrop(&net);
     let file = net.scratch.file("faucet.yaml");
     fs::write(&file, FAUCET.replace("PLACE", "office")).expect("a file");
     let program = controllers::folder().join("bin/faucet");
@@ -186,7 +186,7 @@ fn faucet_has_its_lans_and_its_rules_and_reads_them_anew() {
     fs::write(&file, FAUCET.replace("PLACE", "guests")).expect("a file");
     faucet.signal(rustix::process::Signal::HUP);
     let apart = || !one.run(["ping", "-c", "1", "-W", "1", "198.18.0.2"]).status.success();
-    assert!(wait_until(apart, PATIENCE), "the reload changes nothing");
+    assert!(wait_until(apart, TIMEOUT), "the reload changes nothing");
     wait_for_ping(one, "198.18.0.3");
     fs::write(&file, FAUCET.replace("PLACE", "office")).expect("a file");
     faucet.signal(rustix::process::Signal::HUP);
@@ -199,14 +199,14 @@ fn faucet_has_its_lans_and_its_rules_and_reads_them_anew() {
 #[ignore = "needs root"]
 fn a_slave_takes_over_without_loss() {
     let net = Net::new();
-    let _shown = Shown(&net);
+    let _shown = PrintOnDrop(&net);
     let folder = net.scratch.path().to_str().expect("text").to_owned();
     fs::write(net.scratch.file("roles.py"), include_str!("roles.py")).expect("a file");
     let mut master = net.os_ken(&folder, "roles", 6653, 1);
     let _slave = net.os_ken(&folder, "roles", 6654, 2);
     let _switch = net.switch(&[CONTROLLER, "tcp:127.0.0.1:6654"]);
     let said = |log: &str, text: &str| {
-        wait_until(|| net.said(log).lines().any(|line| line.trim() == text), PATIENCE)
+        wait_until(|| net.said(log).lines().any(|line| line.trim() == text), TIMEOUT)
     };
     assert!(said("os-ken-1.log", "has its flows"), "{}", net.logs());
     assert!(said("os-ken-2.log", "refused: it is a slave"), "{}", net.logs());
@@ -216,10 +216,10 @@ fn a_slave_takes_over_without_loss() {
     let received = || net.hosts[0].counters("e0").rx_packets;
     let before = received();
     let ping = net.hosts[0].spawn_command(ping);
-    assert!(wait_until(|| received() >= before + 100, PATIENCE), "the pings get no answer");
+    assert!(wait_until(|| received() >= before + 100, TIMEOUT), "the pings get no answer");
     master.signal(rustix::process::Signal::KILL);
     assert!(said("os-ken-2.log", "has its flows"), "{}", net.logs());
-    let output = ping.output(PATIENCE);
+    let output = ping.output(TIMEOUT);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("500 packets transmitted, 500 received"), "{text}");
 }
@@ -228,7 +228,7 @@ fn a_slave_takes_over_without_loss() {
 #[ignore = "needs root"]
 fn what_open_vswitchs_client_asks_is_answered() {
     let net = Net::new();
-    let _shown = Shown(&net);
+    let _shown = PrintOnDrop(&net);
     let _switch = net.switch(&["ptcp:6653:127.0.0.1"]);
     wait_for_listener(&net.middle, 6653);
     let file = net.scratch.file("flows");

@@ -5,7 +5,7 @@ use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::{
     hosts::{host, iperf_all, iperf_server, ping_text, traceroute},
-    support::{PATIENCE, Program},
+    support::{Program, TIMEOUT},
 };
 
 fn example(name: &str) -> String {
@@ -85,8 +85,8 @@ fn vlans_are_apart_and_share_a_trunk() {
         // It may have begun to look later than these began.
         !watcher.is_running()
     };
-    assert!(wait_until(pings, PATIENCE), "tcpdump sees nothing");
-    let seen = watcher.output(PATIENCE);
+    assert!(wait_until(pings, TIMEOUT), "tcpdump sees nothing");
+    let seen = watcher.output(TIMEOUT);
     let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
     for line in seen.lines() {
         let vlan = if line.contains("198.18.10.") { "vlan 10," } else { "vlan 20," };
@@ -122,7 +122,7 @@ fn queries_are_answered_for_a_network() {
             .any(|line| line.starts_with(&format!("{ip} ")) && line.contains("02:00:00:00:00:77"))
     };
     let both = || told("198.18.7.1") && told("198.18.7.254");
-    assert!(wait_until(both, PATIENCE), "{}", neighbours());
+    assert!(wait_until(both, TIMEOUT), "{}", neighbours());
     assert!(!told("198.18.8.1"), "{}", neighbours());
     let summary = program.stop();
     assert_eq!(summary["buffers_held"], 0, "{summary}");

@@ -14,27 +14,27 @@ use rustix::process::Signal;
 
 use crate::{
     support::{
-        DRIVERS, LINERATE, PATIENCE, Program, Scratch, assert_balanced, drops, linerate,
+        DRIVERS, LINERATE, Program, Scratch, TIMEOUT, assert_balanced, drops, linerate,
         linerate_in, number,
     },
     wire::{Listener, assert_same, frames, send},
 };
 
 /// `a` and `c` joined through `b`, where the forwarders run, on its `b0` and `b1`.
-struct Line {
+struct Relay {
     lab: Lab,
     a: Namespace,
     b: Namespace,
     c: Namespace,
 }
 
-impl Line {
-    fn new() -> Line {
+impl Relay {
+    fn new() -> Relay {
         let lab = Lab::new();
         let [a, b, c] = ["a", "b", "c"].map(|label| lab.namespace(label));
         lab.veth(&a, "a0", &b, "b0");
         lab.veth(&b, "b1", &c, "c0");
-        Line { lab, a, b, c }
+        Relay { lab, a, b, c }
     }
 
     fn set_mtu(&self, mtu: u32) {
@@ -73,7 +73,7 @@ impl Line {
             send(&self.a, "a0", std::slice::from_ref(&frame));
             self.c.counters("c0").rx_packets > before
         };
-        assert!(wait_until(carried, PATIENCE), "nothing is forwarded any more");
+        assert!(wait_until(carried, TIMEOUT), "nothing is forwarded any more");
     }
 }
 
@@ -102,7 +102,7 @@ fn huge_pages_in_use() -> u64 {
 #[ignore = "needs root"]
 fn killed_forwarders_leave_nothing_behind() {
     for driver in DRIVERS {
-        let line = Line::new();
+        let line = Relay::new();
         let before = (named_memory(), huge_pages_in_use());
         let command = format!("forward --bidirectional {driver}:b0 {driver}:b1");
         let mut forwarder = Program::ready(&line.b, &command);
@@ -112,17 +112,17 @@ fn killed_forwarders_leave_nothing_behind() {
             assert!(link.contains("prog/xdp"), "no program to speak of: {link}");
         }
         forwarder.running.signal(Signal::KILL);
-        assert_eq!(forwarder.running.wait(PATIENCE).signal(), Some(9));
+        assert_eq!(forwarder.running.wait(TIMEOUT).signal(), Some(9));
         // The kernel takes down the leftovers of a process a moment after its end.
         let clean = || {
             let links = line.b.ip(["-details", "link", "show"]);
             !links.contains("xdp") && !links.contains("promiscuity 1")
         };
-        assert!(wait_until(clean, PATIENCE), "{}", line.b.ip(["-details", "link", "show"]));
+        assert!(wait_until(clean, TIMEOUT), "{}", line.b.ip(["-details", "link", "show"]));
         let programs = line.b.expect(["bpftool", "net", "show"]);
         assert!(!programs.contains("b0"), "{programs}");
         let settled = || (named_memory(), huge_pages_in_use()) == before;
-        assert!(wait_until(settled, PATIENCE), "{:?}", (named_memory(), huge_pages_in_use()));
+        assert!(wait_until(settled, TIMEOUT), "{:?}", (named_memory(), huge_pages_in_use()));
         // The interface is the kernel's again.
         line.a.add_address("a0", "198.18.0.1/24");
         line.b.add_address("b0", "198.18.0.2/24");
@@ -138,7 +138,7 @@ fn killed_forwarders_leave_nothing_behind() {
 #[ignore = "needs root"]
 fn an_interface_may_go_down_and_come_up() {
     for driver in DRIVERS {
-        let line = Line::new();
+        let line = Relay::new();
         let command = format!("forward --bidirectional {driver}:b0 {driver}:b1");
         let forwarder = Program::ready(&line.b, &command);
         line.wait_until_carries();
@@ -169,7 +169,7 @@ fn packet_memory(forwarder: &Program) -> Vec<String> {
 #[ignore = "needs root"]
 fn an_interface_may_be_deleted_and_made_again() {
     for driver in DRIVERS {
-        let line = Line::new();
+        let line = Relay::new();
         let command = format!("forward --bidirectional {driver}:b0 {driver}:b1");
         let mut forwarder = Program::ready(&line.b, &command);
         line.assert_carries();
@@ -196,7 +196,7 @@ fn a_link_that_is_down_is_told_of_until_it_is_up() {
     for driver in DRIVERS {
         let configuration = format!("run -e FromPort({driver}:b0)->ToPort({driver}:b1)");
         for command in [format!("forward {driver}:b0 {driver}:b1"), configuration] {
-            let line = Line::new();
+            let line = Relay::new();
             line.b.link_down("b1");
             let mut program = Program::ready(&line.b, &command);
             program.wait_for("the link of b1 is down: it is not set up (`ip link set b1 up`)");
@@ -226,7 +226,7 @@ fn a_link_that_is_down_is_told_of_until_it_is_up() {
 fn an_interface_that_goes_can_be_the_end() {
     for driver in DRIVERS {
         for gone in ["b0", "b1"] {
-            let line = Line::new();
+            let line = Relay::new();
             let command = format!("forward --exit-on-loss {driver}:b0 {driver}:b1");
             let mut forwarder = Program::ready(&line.b, &command);
             line.b.delete_link(gone);
@@ -237,7 +237,7 @@ fn an_interface_that_goes_can_be_the_end() {
                 }
                 !forwarder.running.is_running()
             };
-            assert!(wait_until(ended, PATIENCE), "{driver}:{gone} is not missed");
+            assert!(wait_until(ended, TIMEOUT), "{driver}:{gone} is not missed");
             forwarder.end().failed(4, &[&format!("{driver}:{gone}"), "gone"]);
         }
     }
@@ -253,7 +253,7 @@ fn the_number_of_queues_may_change() {
         lab.veth_queues(&b, "b1", &c, "c0", 4);
         let set = |count: &str| b.expect(["ethtool", "-L", "b0", "rx", count, "tx", count]);
         set("1");
-        let line = Line { lab, a, b: b.clone(), c };
+        let line = Relay { lab, a, b: b.clone(), c };
         let forwarder =
             Program::ready(&b, &format!("forward --bidirectional {driver}:b0 {driver}:b1"));
         line.assert_carries();
@@ -271,7 +271,7 @@ fn the_number_of_queues_may_change() {
 #[test]
 #[ignore = "needs root"]
 fn an_mtu_larger_than_a_buffer_is_refused_with_advice() {
-    let line = Line::new();
+    let line = Relay::new();
     line.set_mtu(9000);
     let refused = linerate_in(&line.b, "forward xdp:b0 xdp:b1");
     refused.failed(7, &["MTU of b0 is 9000", "ip link set b0 mtu", "packet:b0"]);
@@ -291,7 +291,7 @@ fn an_mtu_larger_than_a_buffer_is_refused_with_advice() {
 #[test]
 #[ignore = "needs root"]
 fn an_mtu_may_outgrow_the_buffers() {
-    let line = Line::new();
+    let line = Relay::new();
     let forwarder = Program::ready(&line.b, "forward packet:b0 packet:b1");
     line.set_mtu(9000);
     let mut jumbo = frames().remove(0);
@@ -310,7 +310,7 @@ fn an_mtu_may_outgrow_the_buffers() {
 #[ignore = "needs root"]
 fn a_receiver_may_stop_reading() {
     for driver in DRIVERS {
-        let line = Line::new();
+        let line = Relay::new();
         let command = format!("forward --bidirectional {driver}:b0 {driver}:b1");
         let forwarder = Program::ready(&line.b, &command);
         let mut sink = Program::ready(&line.c, "sink xdp:c0");
@@ -358,7 +358,7 @@ fn a_stopped_reader_of_a_tap_costs_only_frames() {
         let columns: Vec<u64> = line.split('\t').filter_map(|word| word.parse().ok()).collect();
         matches!(columns[..], [packets, _, dropped] if packets + dropped >= 20_000)
     };
-    assert!(wait_until(all, PATIENCE), "not all is received");
+    assert!(wait_until(all, TIMEOUT), "not all is received");
     let summary = forwarder.stop();
     assert_balanced(&summary);
     let flow = &summary["flows"][0];
@@ -485,7 +485,7 @@ fn huge_pages_are_not_needed() {
 #[test]
 #[ignore = "needs root"]
 fn missing_privileges_are_named() {
-    let line = Line::new();
+    let line = Relay::new();
     let scratch = Scratch::new();
     // The build directory may be closed to others.
     let program = scratch.file("linerate");

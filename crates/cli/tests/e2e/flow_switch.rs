@@ -10,16 +10,16 @@ use std::{
     thread,
 };
 
-use linerate_testlab::authority::{Authority, EC, RSA, Vouched};
+use linerate_testlab::authority::{Authority, EC, IssuedCert, RSA};
 use linerate_testlab::{Lab, Namespace, Running, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::hosts::{host, iperf, iperf_server, no_ping, wait_for_ping};
 use crate::support::{
-    DRIVERS, Ended, LINERATE, PATIENCE, Program, Scratch, linerate, linerate_in, number, words,
+    DRIVERS, Ended, LINERATE, Program, Scratch, TIMEOUT, linerate, linerate_in, number, words,
 };
-use crate::switch::{Host, Pair, Raise, Switch, WINDOW};
+use crate::switch::{Host, Pair, StopOnDrop, Switch, WINDOW};
 
 /// Two hosts at a switch of ours, whose ports are called `a` and `b`.
 struct Net {
@@ -111,7 +111,7 @@ impl Collector {
         command.arg(&folder).stdout(Stdio::null()).stderr(Stdio::null());
         let program = net.middle.spawn_command(command);
         let collector = Collector { program, folder, namespace: net.middle.clone(), port };
-        let listens = wait_until(|| !collector.socket().is_empty(), PATIENCE);
+        let listens = wait_until(|| !collector.socket().is_empty(), TIMEOUT);
         assert!(listens, "{name} does not listen");
         collector
     }
@@ -125,9 +125,9 @@ impl Collector {
     #[track_caller]
     fn end(mut self) -> [(u64, u64); 2] {
         let is_read = || self.socket().split_whitespace().nth(1) == Some("0");
-        assert!(wait_until(is_read, PATIENCE), "{}", self.socket());
+        assert!(wait_until(is_read, TIMEOUT), "{}", self.socket());
         self.program.signal(Signal::TERM);
-        let _ = self.program.wait(PATIENCE);
+        let _ = self.program.wait(TIMEOUT);
         let folder = self.folder.to_str().expect("text");
         let text = self.namespace.expect(["nfdump", "-q", "-N", "-o", "csv", "-R", folder]);
         let mut counts = [(0, 0); 2];
@@ -171,7 +171,7 @@ fn what_collectors_decode_is_what_went_through() {
         iperf(one, "198.18.0.2", &["-u", "-b", "4M", "-n", "300K", "-l", "1000"]);
         drop(server);
         // It is told while the switch runs, when flows are over.
-        let told = wait_until(|| net.exported("records") > 0, PATIENCE);
+        let told = wait_until(|| net.exported("records") > 0, TIMEOUT);
         assert!(told, "{driver}: {}", net.flow("dump"));
         let flows = net.objects("dump");
         let ports = net.objects("ports");
@@ -184,7 +184,7 @@ fn what_collectors_decode_is_what_went_through() {
         let all: u64 = flows.iter().map(|flow| number(flow, "packets")).sum();
         let received: u64 = ports.iter().map(|port| number(port, "received")).sum();
         assert_eq!(all, received, "{flows:?} {ports:?}");
-        let sampled = wait_until(|| net.exported("samples") == received, PATIENCE);
+        let sampled = wait_until(|| net.exported("samples") == received, TIMEOUT);
         assert!(sampled, "{driver}: {} of {received}", net.exported("samples"));
         assert_eq!((net.exported("lost"), net.exported("errors")), (0, 0));
         net.stop();
@@ -253,7 +253,7 @@ fn a_state_is_there_again_however_the_switch_ended() {
         net.flow("add priority=4,in_port=b,actions=drop");
         let before = dumped(&net);
         let written = || fs::read_to_string(&kept).is_ok_and(|text| text.contains("priority=4,"));
-        assert!(wait_until(written, PATIENCE), "{:?}", fs::read_to_string(&kept));
+        assert!(wait_until(written, TIMEOUT), "{:?}", fs::read_to_string(&kept));
         net.kill();
         net.start(options);
         assert_eq!(dumped(&net), before, "{driver}: SIGKILL");
@@ -278,9 +278,9 @@ fn a_state_that_cannot_be_read_or_kept_is_said_at_once() {
 }
 
 /// Words of a command line for TLS.
-fn keys(vouched: &Vouched) -> String {
+fn keys(issued: &IssuedCert) -> String {
     let path = |path: &PathBuf| path.to_str().expect("text").to_owned();
-    let Vouched { key, certificate, authority } = vouched;
+    let IssuedCert { key, certificate, authority } = issued;
     format!(
         "--private-key {} --certificate {} --ca-cert {}",
         path(key),
@@ -295,12 +295,12 @@ fn every_command_goes_by_tls_and_only_for_who_is_vouched_for() {
     let mut net = Net::new("packet");
     let ours = Authority::new(net.scratch.path(), "ours");
     let theirs = Authority::new(net.scratch.path(), "theirs");
-    let switch = keys(&ours.vouch("switch", EC, "2"));
-    let owner = ours.vouch("owner", RSA, "2");
-    let stranger = theirs.vouch("stranger", EC, "2");
+    let switch = keys(&ours.issue("switch", EC, "2"));
+    let owner = ours.issue("owner", RSA, "2");
+    let stranger = theirs.issue("stranger", EC, "2");
     net.start(&format!("--openflow pssl:6653:127.0.0.1 {switch}"));
     let middle = net.middle.clone();
-    let ask = |who: &Vouched, words: &str| -> Ended {
+    let ask = |who: &IssuedCert, words: &str| -> Ended {
         let at = format!("--switch ssl:127.0.0.1:6653 --timeout 20s {}", keys(who));
         linerate_plainly(&middle, &net.in_folder(&format!("flow {at} {words}")))
     };
@@ -331,8 +331,8 @@ fn every_command_goes_by_tls_and_only_for_who_is_vouched_for() {
     }
     wait_for_ping(&net.hosts[0], "198.18.0.2");
     // A foreign authority's certificate does not count, on either side.
-    let knows_us = Vouched { authority: owner.authority.clone(), ..stranger.clone() };
-    let knows_them = Vouched { authority: stranger.authority.clone(), ..owner.clone() };
+    let knows_us = IssuedCert { authority: owner.authority.clone(), ..stranger.clone() };
+    let knows_them = IssuedCert { authority: stranger.authority.clone(), ..owner.clone() };
     ask(&knows_us, "dump").failed(1, &["refuses our certificate: UnknownCA"]);
     ask(&knows_us, "add actions=drop").failed(1, &["refuses our certificate: UnknownCA"]);
     ask(&knows_them, "dump").failed(1, &["invalid peer certificate: UnknownIssuer"]);
@@ -383,7 +383,7 @@ fn links_of_ports_are_told_to_controllers() {
             net.flow("del --strict priority=99,arp");
             monitor.stdout().contains("flow-removed")
         };
-        assert!(wait_until(hears, PATIENCE), "{}", monitor.stderr());
+        assert!(wait_until(hears, TIMEOUT), "{}", monitor.stderr());
         let told = || -> Vec<(String, bool)> {
             let text = monitor.stdout();
             let objects = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -394,7 +394,7 @@ fn links_of_ports_are_told_to_controllers() {
         let has = |events: &[(&str, bool)]| {
             let events: Vec<_> =
                 events.iter().map(|(name, up)| ((*name).to_owned(), *up)).collect();
-            let met = wait_until(|| told().len() >= events.len(), PATIENCE);
+            let met = wait_until(|| told().len() >= events.len(), TIMEOUT);
             assert!(met, "{driver}: {:?}", told());
             assert_eq!(told(), events, "{driver}");
         };
@@ -451,7 +451,7 @@ fn ports_come_and_go_between_flows_and_nothing_is_lost() {
                 }
                 pair.exchange(WINDOW as u64);
             });
-            let _ends = Raise(&ends);
+            let _ends = StopOnDrop(&ends);
             for round in 0..20 {
                 let before = turns.load(Ordering::Relaxed);
                 switch.ask(&format!("add c={}", ["memif:%/c", "tap:fs-c"][round % 2]));
@@ -464,7 +464,7 @@ fn ports_come_and_go_between_flows_and_nothing_is_lost() {
                 switch.ask("remove c");
                 let goes_on = || turns.load(Ordering::Relaxed) > before;
                 assert!(
-                    wait_until(goes_on, PATIENCE),
+                    wait_until(goes_on, TIMEOUT),
                     "frames flow after change {round}: {}{}",
                     flow("ports"),
                     switch.ask("list")

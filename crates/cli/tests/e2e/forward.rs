@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     hosts::wait_for_listener,
-    support::{PATIENCE, Program, Scratch, assert_balanced, drops, number},
+    support::{Program, Scratch, TIMEOUT, assert_balanced, drops, number},
     wire::{Listener, assert_same, frames, send},
 };
 
@@ -77,7 +77,7 @@ impl Cable {
             let now = self.counters();
             std::mem::replace(&mut before, now) == now
         };
-        assert!(wait_until(quiet, PATIENCE), "something goes on sending");
+        assert!(wait_until(quiet, TIMEOUT), "something goes on sending");
         let [left, right] = self.counters();
         let summary = self.forwarder.stop();
         assert_balanced(&summary);
@@ -91,7 +91,7 @@ impl Cable {
             }
         }
         let links = || self.middle.ip(["-details", "link", "show"]);
-        assert!(wait_until(|| !links().contains("prog/xdp"), PATIENCE), "{}", links());
+        assert!(wait_until(|| !links().contains("prog/xdp"), TIMEOUT), "{}", links());
         summary
     }
 }
@@ -132,7 +132,7 @@ fn iperf(cable: &Cable) {
         let received = number(&report["end"]["sum_received"], "bytes");
         // Data on the way when the sender ends are not counted.
         assert!(received >= 8 << 20, "{received} bytes arrived");
-        server.wait(PATIENCE);
+        server.wait(TIMEOUT);
     }
 }
 
@@ -165,7 +165,7 @@ fn copy_file(cable: &Cable, mib: usize) {
     let mut server = cable.right.spawn(["python3", "-c", RECEIVER, &received]);
     wait_for_listener(&cable.right, 5202);
     cable.left.expect(["python3", "-c", SENDER, "2001:2::2", &sent]);
-    assert!(server.wait(PATIENCE).success());
+    assert!(server.wait(TIMEOUT).success());
     assert_eq!(fs::metadata(&received).unwrap().len(), (mib << 20) as u64);
     let sum = |file: &str| {
         let line = cable.left.expect(["sha256sum", file]);

@@ -14,7 +14,7 @@ use linerate_testlab::{
 };
 use rustix::process::Signal;
 
-use crate::support::{LINERATE, PATIENCE, Scratch};
+use crate::support::{LINERATE, Scratch, TIMEOUT};
 
 const OURS: &str = "10.9.0.1/24";
 
@@ -82,7 +82,7 @@ impl Net {
     /// A connection to a guest's server.
     fn connect(&self, guest: (&str, [u8; 4])) -> TcpStream {
         let stream = self.host.enter(|| TcpStream::connect((Ipv4Addr::from(guest.1), 80)).unwrap());
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 

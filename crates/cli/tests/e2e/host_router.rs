@@ -6,7 +6,7 @@ use crate::{
     hosts::{
         iperf_all, iperf_server, ping, ping_text, routed_host, run, stop, traceroute, wait_for_ping,
     },
-    support::PATIENCE,
+    support::TIMEOUT,
 };
 
 #[test]
@@ -55,14 +55,14 @@ fn the_host_answers_and_its_routes_are_followed() {
     ] {
         let ip = |verb: &str| router.expect([&["ip", "route", verb], route].concat());
         ip("add");
-        assert!(wait_until(reachable, PATIENCE), "{route:?}");
+        assert!(wait_until(reachable, TIMEOUT), "{route:?}");
         ip("del");
-        assert!(wait_until(unreachable, PATIENCE), "{route:?}");
+        assert!(wait_until(unreachable, TIMEOUT), "{route:?}");
     }
     router.ip(["route", "add", "203.0.113.0/24", "via", "198.19.0.2"]);
-    assert!(wait_until(reachable, PATIENCE));
+    assert!(wait_until(reachable, TIMEOUT));
     router.ip(["route", "add", "prohibit", "203.0.113.1/32"]);
-    assert!(wait_until(unreachable, PATIENCE));
+    assert!(wait_until(unreachable, TIMEOUT));
     stop(program);
     // The taps go with the program.
     assert!(!router.ip(["link", "show"]).contains("tap-"));

@@ -8,7 +8,7 @@ use std::{
 use linerate_testlab::{Lab, Namespace, Running, wait_until};
 use serde_json::Value;
 
-use crate::support::{PATIENCE, Program, number};
+use crate::support::{Program, TIMEOUT, number};
 
 /// Runs an example of the repository with these variables and options.
 #[track_caller]
@@ -87,7 +87,7 @@ pub(crate) fn ping_text(from: &Namespace, arguments: &[&str], to: &str) -> Strin
 /// Waits until pings are answered: neighbours are known then, both ways.
 #[track_caller]
 pub(crate) fn wait_for_ping(from: &Namespace, to: &str) {
-    let up = wait_until(|| ping(from, &["-W", "1"], to).status.success(), PATIENCE);
+    let up = wait_until(|| ping(from, &["-W", "1"], to).status.success(), TIMEOUT);
     assert!(up, "{to} does not answer");
 }
 
@@ -160,17 +160,17 @@ sendp(Ether(src=mac, dst='ff:ff:ff:ff:ff:ff') / reply, iface=interface, verbose=
 }
 
 /// An example with two hosts at its interfaces `left` and `right`, which reach each other by it.
-pub(crate) struct Between {
+pub(crate) struct HostPair {
     pub(crate) left: Namespace,
     pub(crate) right: Namespace,
     pub(crate) middle: Namespace,
     pub(crate) program: Program,
 }
 
-impl Between {
+impl HostPair {
     /// The hosts have an address and a gateway each. The example runs once a ping comes back.
     #[track_caller]
-    pub(crate) fn new(example: &str, arguments: &str, hosts: [[&str; 2]; 2]) -> Between {
+    pub(crate) fn new(example: &str, arguments: &str, hosts: [[&str; 2]; 2]) -> HostPair {
         let lab = Lab::new();
         let middle = lab.namespace("middle");
         let [left, right] = [("left", hosts[0]), ("right", hosts[1])]
@@ -178,7 +178,7 @@ impl Between {
         let program = run(&middle, example, arguments);
         let far = hosts[1][0].split('/').next().expect("an address");
         wait_for_ping(&left, far);
-        Between { left, right, middle, program }
+        HostPair { left, right, middle, program }
     }
 
     /// TCP and UDP through it, and nothing that it holds back.
@@ -204,7 +204,7 @@ pub(crate) fn text(output: &Output) -> String {
 pub(crate) fn wait_for_listener(host: &Namespace, port: u16) {
     let filter = format!("sport = :{port}");
     let listening = || host.expect(["ss", "-Hltn", &filter]).contains("LISTEN");
-    assert!(wait_until(listening, PATIENCE), "nothing listens on {port}");
+    assert!(wait_until(listening, TIMEOUT), "nothing listens on {port}");
 }
 
 /// An iperf3 server, for any number of clients.

@@ -4,7 +4,7 @@ use linerate_testlab::{Lab, wait_until};
 
 use crate::{
     hosts::{host, iperf_all, iperf_server, no_ping, ping_text, run, stop, wait_for_ping},
-    support::{PATIENCE, Scratch},
+    support::{Scratch, TIMEOUT},
     wire::{Listener, assert_same, frames, records, send},
 };
 
@@ -47,7 +47,7 @@ fn mirror(options: &str) {
         shown.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let kept = || records(&std::fs::read(&file).unwrap());
-    assert!(wait_until(|| kept().len() >= twice.len(), PATIENCE), "{} kept", kept().len());
+    assert!(wait_until(|| kept().len() >= twice.len(), TIMEOUT), "{} kept", kept().len());
     assert_same(&kept(), &twice);
     let told = fields(&file, "");
     assert_eq!(told.len(), twice.len());

@@ -8,7 +8,7 @@ use linerate_testlab::{
 
 use crate::{
     hosts::{host, wait_for_ping},
-    support::{PATIENCE, Program, Scratch, assert_balanced, drops, linerate, number},
+    support::{Program, Scratch, TIMEOUT, assert_balanced, drops, linerate, number},
 };
 
 /// A socket in a folder of its own.
@@ -65,13 +65,13 @@ fn a_forwarder_follows_a_peer_that_dies_and_comes_back() {
         let mut testpmd = socket.testpmd("client", "rxonly");
         let up = format!("the link of {uri} is up: DPDK");
         let said = || forwarder.stderr().matches(&up).count() == turn;
-        assert!(wait_until(said, PATIENCE), "{}", forwarder.stderr());
+        assert!(wait_until(said, TIMEOUT), "{}", forwarder.stderr());
         let arrives = || testpmd.counts().0 > 1000;
-        assert!(wait_until(arrives, PATIENCE), "nothing arrives after {turn} starts");
+        assert!(wait_until(arrives, TIMEOUT), "nothing arrives after {turn} starts");
         drop(testpmd);
         let down = format!("the link of {uri} is down: ");
         let said = || forwarder.stderr().matches(&down).count() == turn + 1;
-        assert!(wait_until(said, PATIENCE), "{}", forwarder.stderr());
+        assert!(wait_until(said, TIMEOUT), "{}", forwarder.stderr());
     }
     sender.stop();
     forwarder.running.signal(rustix::process::Signal::INT);
@@ -119,10 +119,10 @@ fn a_switch_forgets_who_was_behind_a_link_that_went_down() {
     assert!(read(&control, "pm.link_detail").starts_with("waiting for a client"));
 
     let testpmd = socket.testpmd("client", "txonly");
-    assert!(wait_until(|| at(" 2") > 0, PATIENCE), "nobody is at the third port");
+    assert!(wait_until(|| at(" 2") > 0, TIMEOUT), "nobody is at the third port");
     assert_eq!(read(&control, "pm.link"), "true");
     drop(testpmd);
-    assert!(wait_until(|| at(" 2") == 0, PATIENCE), "the peer's host is remembered");
+    assert!(wait_until(|| at(" 2") == 0, TIMEOUT), "the peer's host is remembered");
     assert_eq!((at(" 0"), at(" 1")), (1, 1));
     assert_eq!(read(&control, "tm.link"), "false");
     assert_eq!(read(&control, "tm.link_changes"), "2");
@@ -130,10 +130,10 @@ fn a_switch_forgets_who_was_behind_a_link_that_went_down() {
     a.ip(["neigh", "flush", "dev", "e0"]);
     wait_for_ping(&a, "198.18.0.2");
     let dropped = || !read(&control, "tm.counters").contains("link_down 0");
-    assert!(wait_until(dropped, PATIENCE), "{}", read(&control, "tm.counters"));
+    assert!(wait_until(dropped, TIMEOUT), "{}", read(&control, "tm.counters"));
 
     b.link_down("e0");
-    assert!(wait_until(|| at(" 1") == 0, PATIENCE), "who was behind the cable is remembered");
+    assert!(wait_until(|| at(" 1") == 0, TIMEOUT), "who was behind the cable is remembered");
     assert_eq!(read(&control, "pb.link"), "false");
     assert_eq!(at(" 0"), 1);
     program.wait_for("the link of pb is down: its other end is not connected");
@@ -155,10 +155,10 @@ fn commands_on_ports_share_memory_with_testpmd() {
     let line = format!("generate memif:{path}?wait=20 --rate 500pps");
     let sender = Program::ready(&namespace, &line);
     // It forgets them when the connection ends.
-    assert!(wait_until(|| receiving.counts().0 >= 1000, PATIENCE), "{:?}", receiving.counts());
+    assert!(wait_until(|| receiving.counts().0 >= 1000, TIMEOUT), "{:?}", receiving.counts());
     // testpmd (22.11) dies in net_memif when a peer leaves in the midst of a burst, so it stops first. It
     // has when it answers again, long before the ring is full.
-    receiving.say("stop");
+    receiving.send_command("stop");
     receiving.counts();
     let sent = sender.stop();
     assert!(number(&sent, "accepted") >= 1000, "{sent}");

@@ -10,7 +10,7 @@ use crate::{
         assert_refused, bridge, change_address, iperf_all, iperf_server, no_ping, ping_text,
         python, run, server, stop, text, traceroute, wait_for_ping,
     },
-    support::{PATIENCE, Program},
+    support::{Program, TIMEOUT},
 };
 
 /// The host outside, behind a router at 203.0.113.2.
@@ -129,14 +129,14 @@ fn share(arguments: &str) {
         start(host, &["ping", "-e", "4242", "-c", "20", "-i", "0.05", "-W", "20", WORLD])
     });
     for ping in pings {
-        let shown = text(&ping.output(PATIENCE));
+        let shown = text(&ping.output(TIMEOUT));
         assert!(shown.contains(" 0% packet loss"), "{shown}");
     }
     // Connections from the same port at the same time: one of them gets another.
     let _pair = server(&net.world, PAIR, &[]);
     let asked =
         [one, two].map(|host| start(host, &["python3", "-c", ASK, WORLD, "7000", "4000", "30"]));
-    let seen = asked.map(|running| text(&running.output(PATIENCE)).trim().to_owned());
+    let seen = asked.map(|running| text(&running.output(TIMEOUT)).trim().to_owned());
     for peer in &seen {
         assert!(peer.starts_with(&format!("{PUBLIC} ")), "{seen:?}");
     }

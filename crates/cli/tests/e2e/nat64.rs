@@ -9,7 +9,7 @@ use crate::{
         assert_refused, bridge, host, iperf_all, iperf_server, no_ping, ping_text, routed_host,
         run, stop, text, traceroute, wait_for_ping,
     },
-    support::PATIENCE,
+    support::TIMEOUT,
 };
 
 /// The IPv4 host as those with IPv6 see it.
@@ -41,7 +41,7 @@ fn hosts_with_ipv6_reach_one_with_ipv4() {
         host.spawn_command(command)
     });
     for ping in pings {
-        let shown = text(&ping.output(PATIENCE));
+        let shown = text(&ping.output(TIMEOUT));
         assert!(shown.contains(" 0% packet loss"), "{shown}");
     }
     // Errors come from the other side as well, and go to the sender of the packet.

@@ -9,7 +9,7 @@ use std::{
 use linerate_testlab::{Lab, is_waiting, wait_until};
 
 use crate::{
-    support::{LINERATE, PATIENCE, Scratch},
+    support::{LINERATE, Scratch, TIMEOUT},
     wire::{Listener, frames, send},
 };
 
@@ -129,20 +129,20 @@ fn tcpdump_captures_by_xdp_and_ends_by_a_signal() {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
     let mut running = b.spawn_command(command);
     let taken = || b.expect(["ip", "link", "show", "b0"]).contains("xdp");
-    assert!(wait_until(taken, PATIENCE), "nobody takes it");
-    assert!(wait_until(|| is_waiting(running.id()), PATIENCE), "it does not wait for packets");
+    assert!(wait_until(taken, TIMEOUT), "nobody takes it");
+    assert!(wait_until(|| is_waiting(running.id()), TIMEOUT), "it does not wait for packets");
     send(&a, "a0", &frames());
     // With -U each packet is written as it comes.
     let whole = 24 + frames().iter().map(|frame| 16 + frame.len()).sum::<usize>();
     let written = || fs::metadata(&file).is_ok_and(|file| file.len() >= whole as u64);
-    assert!(wait_until(written, PATIENCE), "not all is written");
+    assert!(wait_until(written, TIMEOUT), "not all is written");
     running.signal(rustix::process::Signal::INT);
-    let ended = running.output(PATIENCE);
+    let ended = running.output(TIMEOUT);
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     let captured = format!("{} packets captured", frames().len());
     assert!(said.contains(&captured) && said.contains("taken by AF_XDP"), "{said}");
-    assert!(wait_until(|| !taken(), PATIENCE), "it is left taken");
+    assert!(wait_until(|| !taken(), TIMEOUT), "it is left taken");
 }
 
 /// Broadcasts a hundred frames by libpcap, as the loader finds it.
@@ -207,7 +207,7 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = b.spawn_command(command);
     let taken = || b.expect(["ip", "link", "show", "b0"]).contains("xdp");
-    assert!(wait_until(taken, PATIENCE), "nobody takes it");
+    assert!(wait_until(taken, TIMEOUT), "nobody takes it");
 
     let count = frames().len().to_string();
     let capture = |name: &str| {
@@ -221,21 +221,21 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     let captures = ["first", "second"].map(capture);
     // The listening socket, and an accepted one for each.
     let sockets = || b.expect(["cat", "/proc/net/unix"]).matches("@pcap").count();
-    assert!(wait_until(|| sockets() >= 3, PATIENCE), "they do not attach");
+    assert!(wait_until(|| sockets() >= 3, TIMEOUT), "they do not attach");
     let wait = || captures.iter().all(|capture| is_waiting(capture.id()));
-    assert!(wait_until(wait, PATIENCE), "they do not wait for packets");
+    assert!(wait_until(wait, TIMEOUT), "they do not wait for packets");
     let listener = Listener::start(&a, "a0");
     let map = "x=cluster:@pcap?name=sender";
     let injector = [LINERATE, "pcap", "-q", "-m", map, "--", "python3", "-c", INJECTOR, "x"];
     let injector = b.spawn_command(b.command(injector));
     send(&a, "a0", &frames());
-    let ended = injector.output(PATIENCE);
+    let ended = injector.output(TIMEOUT);
     assert!(ended.status.success(), "{ended:?}");
     let injected = |frame: &&Vec<u8>| frame[12..14] == [0x88, 0xb5];
     let arrived = listener.frames_until(|all| all.iter().filter(injected).count() >= 100);
     let numbers = arrived.iter().filter(injected).map(|frame| usize::from(frame[14]));
     assert!(numbers.eq(0..100), "{arrived:02x?}");
-    let [first, second] = captures.map(|running| running.output(PATIENCE));
+    let [first, second] = captures.map(|running| running.output(TIMEOUT));
     assert!(first.stdout.len() > 1000, "{first:?}");
     assert_eq!(String::from_utf8(first.stdout), String::from_utf8(second.stdout));
     let said = String::from_utf8_lossy(&first.stderr).into_owned();
@@ -246,7 +246,7 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
     let mute = b.expect(words);
     assert_eq!(mute.trim(), "-1 Writing packets is not supported on this device");
     server.signal(rustix::process::Signal::INT);
-    server.wait(PATIENCE);
+    server.wait(TIMEOUT);
 }
 
 /// Frames sent one after the other all go, whether the handle is closed or not; and a lost link is
@@ -268,15 +268,15 @@ fn a_loop_sends_all_and_is_told_what_becomes_of_it() {
             b.spawn_command(command)
         };
         let before = a.counters("a0").rx_packets;
-        let ended = run(&COUNT.to_string()).output(PATIENCE);
+        let ended = run(&COUNT.to_string()).output(TIMEOUT);
         assert!(ended.status.success() && ended.stdout.is_empty(), "{port}: {ended:?}");
         let arrived = || a.counters("a0").rx_packets - before;
-        assert!(wait_until(|| arrived() >= COUNT, PATIENCE), "{port}: {} arrive", arrived());
+        assert!(wait_until(|| arrived() >= COUNT, TIMEOUT), "{port}: {} arrive", arrived());
 
         let endless = run("-1");
-        assert!(wait_until(|| arrived() >= 3 * COUNT, PATIENCE), "{port}: nobody sends");
+        assert!(wait_until(|| arrived() >= 3 * COUNT, TIMEOUT), "{port}: nobody sends");
         b.expect(["ip", "link", "set", "b0", "down"]);
-        let ended = endless.output(PATIENCE);
+        let ended = endless.output(TIMEOUT);
         let said = String::from_utf8_lossy(&ended.stdout).into_owned();
         assert_eq!(said.trim(), "send: Network is down", "{port}: {ended:?}");
         b.link_up("b0");

@@ -19,13 +19,13 @@ use linerate_testlab::{
 use rustix::process::Signal;
 
 use crate::{
-    support::{LINERATE, PATIENCE, Program, Scratch, linerate},
+    support::{LINERATE, Program, Scratch, TIMEOUT, linerate},
     wire::send,
 };
 
 /// Library and port by which a program captures and sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CaptureMethod {
     /// The system's libpcap, on the interface.
     System,
     /// Our library, by `AF_PACKET`.
@@ -119,7 +119,7 @@ impl Listener {
 }
 
 /// All of them; `way` and a folder are for the names of their files.
-fn listeners(way: Way, scratch: &Scratch) -> Vec<Listener> {
+fn listeners(way: CaptureMethod, scratch: &Scratch) -> Vec<Listener> {
     let python = scapys_python();
     let file = |name: &str| scratch.file(&format!("{way:?}.{name}"));
     let dumped = file("dumped");
@@ -242,7 +242,12 @@ fn start(
 #[test]
 #[ignore = "needs root"]
 fn programs_that_listen_print_the_same_in_memory() {
-    const WAYS: [Way; 4] = [Way::System, Way::Packet, Way::Memif, Way::Cluster];
+    const WAYS: [CaptureMethod; 4] = [
+        CaptureMethod::System,
+        CaptureMethod::Packet,
+        CaptureMethod::Memif,
+        CaptureMethod::Cluster,
+    ];
     let (lab, scratch) = (Lab::new(), Scratch::new());
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");
@@ -268,9 +273,9 @@ fn programs_that_listen_print_the_same_in_memory() {
     for (way, listeners) in WAYS.iter().zip(&all) {
         for (number, listener) in listeners.iter().enumerate() {
             let device = match way {
-                Way::Packet => Some("packet:b0".to_owned()),
-                Way::Memif => Some(format!("memif:{memif}?id={number}")),
-                Way::Cluster => Some(format!("cluster:{cluster}?name=p{number}")),
+                CaptureMethod::Packet => Some("packet:b0".to_owned()),
+                CaptureMethod::Memif => Some(format!("memif:{memif}?id={number}")),
+                CaptureMethod::Cluster => Some(format!("cluster:{cluster}?name=p{number}")),
                 _ => None,
             };
             let output = scratch.file(&format!("{way:?}.{number}"));
@@ -279,11 +284,11 @@ fn programs_that_listen_print_the_same_in_memory() {
         }
     }
     for (listener, started) in &mut started {
-        let up = wait_until(|| started.text().contains(listener.ready), PATIENCE);
+        let up = wait_until(|| started.text().contains(listener.ready), TIMEOUT);
         assert!(up, "{:?}: {}", listener.words, started.text());
         // It has said so before it sets its filter.
         let waits = || is_waiting(started.running.id());
-        assert!(wait_until(waits, PATIENCE), "{:?} does not wait", listener.words);
+        assert!(wait_until(waits, TIMEOUT), "{:?} does not wait", listener.words);
     }
     send(&a, "a0", &traffic());
     let mut expected: Vec<Vec<String>> = Vec::new();
@@ -294,11 +299,11 @@ fn programs_that_listen_print_the_same_in_memory() {
         };
         if let Some(done) = listener.done {
             let text = || String::from_utf8_lossy(&written()).into_owned();
-            let found = wait_until(|| text().contains(done), PATIENCE);
+            let found = wait_until(|| text().contains(done), TIMEOUT);
             assert!(found, "{:?}: {} {}", listener.words, text(), started.text());
             started.running.signal(Signal::INT);
         }
-        started.running.wait(PATIENCE);
+        started.running.wait(TIMEOUT);
         let lines = lines(listener, &written());
         let (way, said) = (WAYS[number / count], started.text());
         let words: String = listener.words.join(" ").chars().take(60).collect();
@@ -342,7 +347,13 @@ fn askers(address: &str) -> Vec<Vec<String>> {
 #[test]
 #[ignore = "needs root"]
 fn programs_that_ask_hear_the_same_in_memory() {
-    const WAYS: [Way; 5] = [Way::System, Way::Packet, Way::Memif, Way::Cluster, Way::Answered];
+    const WAYS: [CaptureMethod; 5] = [
+        CaptureMethod::System,
+        CaptureMethod::Packet,
+        CaptureMethod::Memif,
+        CaptureMethod::Cluster,
+        CaptureMethod::Answered,
+    ];
     let (lab, scratch) = (Lab::new(), Scratch::new());
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");
@@ -354,7 +365,7 @@ fn programs_that_ask_hear_the_same_in_memory() {
     serve.stdout(Stdio::null()).stderr(Stdio::null());
     let _server = b.spawn_command(serve);
     let listens = || b.expect(["cat", "/proc/net/tcp"]).contains(":1F90 ");
-    assert!(wait_until(listens, PATIENCE));
+    assert!(wait_until(listens, TIMEOUT));
 
     let (memif, cluster) = (scratch.file("memif"), scratch.file("cluster"));
     let station = b.mac("b0").map(|byte| format!("{byte:02x}")).join(":");
@@ -387,15 +398,15 @@ fn programs_that_ask_hear_the_same_in_memory() {
 
     let mut started = Vec::new();
     for (at, way) in WAYS.iter().enumerate() {
-        for number in 0..if *way == Way::Answered { 2 } else { 4 } {
+        for number in 0..if *way == CaptureMethod::Answered { 2 } else { 4 } {
             let address = format!("10.9.0.{}", 100 + 4 * at + number);
             let words = &askers(&address)[number];
             let device = match way {
-                Way::System => None,
-                Way::Packet => Some("packet:a0".to_owned()),
-                Way::Memif => Some(format!("memif:{memif}?id={number}")),
-                Way::Cluster => Some(format!("cluster:{cluster}?name=p{number}")),
-                Way::Answered => Some(format!("memif:{memif}?id={}", 10 + number)),
+                CaptureMethod::System => None,
+                CaptureMethod::Packet => Some("packet:a0".to_owned()),
+                CaptureMethod::Memif => Some(format!("memif:{memif}?id={number}")),
+                CaptureMethod::Cluster => Some(format!("cluster:{cluster}?name=p{number}")),
+                CaptureMethod::Answered => Some(format!("memif:{memif}?id={}", 10 + number)),
             };
             let output = scratch.file(&format!("{way:?}.{number}"));
             let started_one = start(&a, ("a0", device.as_deref()), words, &output);
@@ -404,7 +415,7 @@ fn programs_that_ask_hear_the_same_in_memory() {
     }
     let mut expected: Vec<Vec<String>> = Vec::new();
     for (way, number, address, mut started) in started {
-        let status = started.running.wait(PATIENCE);
+        let status = started.running.wait(TIMEOUT);
         assert!(status.success(), "{way:?} {number}: {}", started.text());
         let printed = fs::read_to_string(&started.printed).unwrap();
         let unsteady = ["Starting", "latency", "scanned in", "rtt ", "statistics"];
@@ -416,7 +427,7 @@ fn programs_that_ask_hear_the_same_in_memory() {
             .map(|line| line.split(" time=").next().unwrap_or_default().to_owned())
             .collect();
         assert!(printed.contains(&address), "{way:?} {number}: {}", started.text());
-        if way == Way::System {
+        if way == CaptureMethod::System {
             expected.push(lines);
         } else {
             assert_eq!(lines, expected[number], "{way:?} {number}: {}", started.text());
@@ -450,18 +461,18 @@ fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
     let dumpcap = words(&line).iter().map(|word| word.replace(',', " ")).collect::<Vec<_>>();
     let device = format!("cluster:{cluster}?name=dumpcap");
     let mut dumpcap = start(&b, ("b0", Some(&device)), &dumpcap, &scratch.file("dumpcap"));
-    let up = wait_until(|| dumpcap.text().contains("File:"), PATIENCE);
+    let up = wait_until(|| dumpcap.text().contains("File:"), TIMEOUT);
     assert!(up, "{}", dumpcap.text());
     let device = format!("cluster:{cluster}?name=scan");
     let line = format!("arp-scan -q -x -I b0 --arpspa=10.9.0.2 --arpsha={station} 10.9.0.1");
     let mut scan = start(&b, ("b0", Some(&device)), &words(&line), &scratch.file("scan"));
-    scan.running.wait(PATIENCE);
+    scan.running.wait(TIMEOUT);
     let found = a.mac("a0").map(|byte| format!("{byte:02x}")).join(":");
     assert!(scan.text().contains(&format!("10.9.0.1\t{found}")), "{}", scan.text());
     let mut frames = traffic();
     send(&a, "a0", &frames);
     frames.retain(|frame| frame[12..14] != [8, 6]);
-    dumpcap.running.wait(PATIENCE);
+    dumpcap.running.wait(TIMEOUT);
     let dumped = fs::read(&file).unwrap_or_default();
     crate::wire::assert_same(&crate::wire::records(&dumped), &frames);
     server.stop();
@@ -529,7 +540,7 @@ fn what_a_slow_program_loses_is_counted() {
         command.stdin(Stdio::piped()).stdout(File::create(&printed).unwrap());
         let mut child = command.spawn().unwrap();
         let text = || fs::read_to_string(&printed).unwrap();
-        assert!(wait_until(|| text().contains("ready"), PATIENCE), "{device}");
+        assert!(wait_until(|| text().contains("ready"), TIMEOUT), "{device}");
         let line = format!("generate packet:a0 --count {SENT} --rate 100kpps");
         let sent = Program::start(&a, &line).end().summary();
         assert_eq!(crate::support::number(&sent, "accepted"), u64::from(SENT));
@@ -538,7 +549,7 @@ fn what_a_slow_program_loses_is_counted() {
             let count = linerate(&format!("call {control} c.count")).stdout;
             count.trim().parse::<u32>().is_ok_and(|count| count >= SENT)
         };
-        assert!(!served || wait_until(has_come, PATIENCE), "{device}");
+        assert!(!served || wait_until(has_come, TIMEOUT), "{device}");
         child.stdin.take().unwrap().write_all(b"\n").unwrap();
         assert!(child.wait().unwrap().success(), "{device}");
         let numbers = text().lines().nth(1).unwrap().to_owned();

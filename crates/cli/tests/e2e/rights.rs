@@ -19,7 +19,7 @@ use std::{
 use linerate_elements_testing::Run;
 use linerate_testlab::{Lab, Namespace, Running, wait_until};
 
-use crate::support::{LINERATE, PATIENCE, Scratch};
+use crate::support::{LINERATE, Scratch, TIMEOUT};
 
 /// A user that the program does not run as.
 const NOBODY: u32 = 65534;
@@ -58,7 +58,7 @@ type Answer = (u16, String);
 impl Client {
     fn new(stream: impl Into<OwnedFd>) -> Client {
         let stream = UnixStream::from(stream.into());
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut client = Client { answers: BufReader::new(stream) };
         client.line().expect("a greeting");
         client
@@ -75,7 +75,7 @@ impl Client {
     }
 
     /// Says a command; `None` when the conversation has ended.
-    fn say(&mut self, command: &str, handler: &str, text: &str) -> Option<Answer> {
+    fn request(&mut self, command: &str, handler: &str, text: &str) -> Option<Answer> {
         let said = format!("{command}DATA {handler} {}\r\n{text}", text.len());
         self.answers.get_mut().write_all(said.as_bytes()).ok()?;
         let line = loop {
@@ -96,14 +96,14 @@ impl Client {
     }
 
     fn read(&mut self, handler: &str) -> String {
-        let (code, data) = self.say("READ", handler, "").expect("an answer");
+        let (code, data) = self.request("READ", handler, "").expect("an answer");
         assert_eq!(code, 200, "{handler}");
         data
     }
 }
 
 /// A handler of a running element, and its listed access.
-struct Found {
+struct ListedHandler {
     name: String,
     access: String,
     /// Set if its value stays when nothing is done to it.
@@ -111,7 +111,7 @@ struct Found {
 }
 
 /// All handlers of an element of each class.
-fn handlers(client: &mut Client) -> Vec<Found> {
+fn handlers(client: &mut Client) -> Vec<ListedHandler> {
     let list = client.read("list");
     let mut found = Vec::new();
     let mut classes = HashSet::new();
@@ -125,16 +125,16 @@ fn handlers(client: &mut Client) -> Vec<Found> {
         for line in client.read(&format!("{element}.handlers")).lines() {
             let (name, access) = line.split_once('\t').unwrap();
             let (name, access) = (format!("{element}.{name}"), access.to_owned());
-            found.push(Found { name, access, stays });
+            found.push(ListedHandler { name, access, stays });
         }
         // A proxy does not list the handlers it passes on.
         if element.ends_with("proxy") {
             let name = format!("{element}.script.run");
-            found.push(Found { name, access: "rw+".into(), stays });
+            found.push(ListedHandler { name, access: "rw+".into(), stays });
         }
     }
     for name in ["stop", "hotconfig", "timewarp"] {
-        found.push(Found { name: name.into(), access: "w".into(), stays: false });
+        found.push(ListedHandler { name: name.into(), access: "w".into(), stays: false });
     }
     found
 }
@@ -228,8 +228,8 @@ impl Victim {
         let words = [&[LINERATE, "run", "--quiet", &file][..], more].concat();
         let mut program = namespace.spawn(words);
         let listens = || UnixStream::connect(&socket).is_ok() || !program.is_running();
-        assert!(wait_until(listens, PATIENCE), "the program does not listen");
-        assert!(program.is_running(), "{:?}", program.output(PATIENCE));
+        assert!(wait_until(listens, TIMEOUT), "the program does not listen");
+        assert!(program.is_running(), "{:?}", program.output(TIMEOUT));
         Victim { program, namespace, scratch, socket, own }
     }
 
@@ -278,13 +278,13 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 /// The values of handlers that can be written, as far as packets do not change them.
-fn written(client: &mut Client, found: &[Found]) -> BTreeMap<String, String> {
+fn written(client: &mut Client, found: &[ListedHandler]) -> BTreeMap<String, String> {
     let writable = found
         .iter()
         .filter(|one| one.stays && one.access.starts_with("rw") && !one.access.contains('+'));
     writable
         .filter_map(|one| {
-            let (code, data) = client.say("READ", &one.name, "")?;
+            let (code, data) = client.request("READ", &one.name, "")?;
             (code == 200).then(|| (one.name.clone(), data))
         })
         .collect()
@@ -310,12 +310,12 @@ fn nobody_changes_anything(text: &str, more: &[&str]) -> usize {
         for one in &found {
             for value in values(&file) {
                 if one.access.contains('w') {
-                    let (code, _) = client.say("WRITE", &one.name, &value).expect("an answer");
+                    let (code, _) = client.request("WRITE", &one.name, &value).expect("an answer");
                     assert!([530, 511].contains(&code), "{} {value:?}: {code}", one.name);
                     attempts += 1;
                 }
                 if one.access.starts_with('r') && one.access.contains('+') {
-                    client.say("READ", &one.name, &value).expect("an answer");
+                    client.request("READ", &one.name, &value).expect("an answer");
                     attempts += 1;
                 }
             }
@@ -375,7 +375,7 @@ fn a_writer_opens_nothing(text: &str) -> u32 {
             let commands =
                 [("WRITE", one.access.contains('w')), ("READ", one.access.contains('+'))];
             for (command, _) in commands.iter().filter(|(_, can)| *can) {
-                let answer = client.say(command, &one.name, &value);
+                let answer = client.request(command, &one.name, &value);
                 let (code, _) =
                     answer.unwrap_or_else(|| panic!("{command} {} {value:?}", one.name));
                 done += u32::from(code == 200);
@@ -403,7 +403,7 @@ fn a_unix_socket_is_its_users() {
     );
     let namespace = Lab::new().namespace("socket");
     let _program = namespace.spawn([LINERATE, "run", "--quiet", "--expression", &config]);
-    assert!(wait_until(|| UnixStream::connect(&open).is_ok(), PATIENCE), "it does not listen");
+    assert!(wait_until(|| UnixStream::connect(&open).is_ok(), TIMEOUT), "it does not listen");
     assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o600);
     let as_nobody = |path: &str| {
         namespace.enter(|| {
@@ -414,10 +414,10 @@ fn a_unix_socket_is_its_users() {
     assert_eq!(as_nobody(&own).unwrap_err().kind(), ErrorKind::PermissionDenied);
     let mut nobody = Client::new(as_nobody(&open).unwrap());
     assert_eq!(nobody.read("c.count"), "0");
-    assert_eq!(nobody.say("WRITE", "c.reset", "").unwrap().0, 530);
+    assert_eq!(nobody.request("WRITE", "c.reset", "").unwrap().0, 530);
     nobody.answers.get_mut().write_all(b"AUTH s3cret\r\n").unwrap();
     assert_eq!(nobody.line().unwrap(), "200 AUTH OK");
-    assert_eq!(nobody.say("WRITE", "c.reset", "").unwrap().0, 200);
+    assert_eq!(nobody.request("WRITE", "c.reset", "").unwrap().0, 200);
     let mut root = Client::new(UnixStream::connect(&own).unwrap());
-    assert_eq!(root.say("WRITE", "c.reset", "").unwrap().0, 200);
+    assert_eq!(root.request("WRITE", "c.reset", "").unwrap().0, 200);
 }

@@ -2,21 +2,21 @@
 //! discovery, and the programs people use, on one worker and on two, over both kinds of socket.
 
 use crate::hosts::{
-    Between, change_address, iperf_all, iperf_server, ping, ping_text, stop, traceroute,
+    HostPair, change_address, iperf_all, iperf_server, ping, ping_text, stop, traceroute,
     wait_for_ping,
 };
 
 /// The example runs once a ping comes back.
 #[track_caller]
-fn net(arguments: &str) -> Between {
+fn net(arguments: &str) -> HostPair {
     let hosts = [["198.18.0.2/24", "198.18.0.1"], ["198.19.0.2/24", "198.19.0.1"]];
-    Between::new("router.click", arguments, hosts)
+    HostPair::new("router.click", arguments, hosts)
 }
 
 #[test]
 #[ignore = "needs root"]
 fn hosts_reach_each_other_and_are_told_what_is_wrong() {
-    let Between { left: a, right: b, middle: router, program } = net("RIGHT_MTU=1280");
+    let HostPair { left: a, right: b, middle: router, program } = net("RIGHT_MTU=1280");
     let reply = ping_text(&b, &[], "198.18.0.2");
     assert!(reply.contains("ttl=63"), "{reply}");
     // Both ways in fragments: those for the right are divided once more.
@@ -44,7 +44,7 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
 #[test]
 #[ignore = "needs root"]
 fn traceroute_shows_the_way() {
-    let Between { left: a, right: _b, middle: _router, program } = net("");
+    let HostPair { left: a, right: _b, middle: _router, program } = net("");
     for method in ["--udp", "--icmp", "--tcp"] {
         let (hops, text) = traceroute(&a, method, "198.19.0.2");
         assert_eq!(hops, ["198.18.0.1", "198.19.0.2"], "{text}");
@@ -81,7 +81,7 @@ fn two_workers_carry_traffic() {
 #[test]
 #[ignore = "needs root"]
 fn tcp_discovers_the_path_mtu() {
-    let Between { left: a, right: b, middle: _router, program } = net("RIGHT_MTU=1280");
+    let HostPair { left: a, right: b, middle: _router, program } = net("RIGHT_MTU=1280");
     let _server = iperf_server(&b, 5201);
     iperf_all(&a, "198.19.0.2", &[]);
     let route = a.ip(["route", "get", "198.19.0.2"]);
@@ -92,7 +92,7 @@ fn tcp_discovers_the_path_mtu() {
 #[test]
 #[ignore = "needs root"]
 fn a_host_is_found_at_its_new_address() {
-    let Between { left: a, right: b, middle: _router, program } = net("");
+    let HostPair { left: a, right: b, middle: _router, program } = net("");
     change_address(&b, "e0", "198.19.0.2");
     wait_for_ping(&a, "198.19.0.2");
     stop(program);

@@ -1,20 +1,20 @@
 //! The example `router6.click` between two hosts of the kernel's.
 
-use crate::hosts::{Between, assert_refused, ping_text, stop, traceroute};
+use crate::hosts::{HostPair, assert_refused, ping_text, stop, traceroute};
 
 const FAR: &str = "2001:db8:0:2::2";
 
 #[track_caller]
-fn net(arguments: &str) -> Between {
+fn net(arguments: &str) -> HostPair {
     let hosts =
         [["2001:db8:0:1::2/64", "2001:db8:0:1::1"], ["2001:db8:0:2::2/64", "2001:db8:0:2::1"]];
-    Between::new("router6.click", arguments, hosts)
+    HostPair::new("router6.click", arguments, hosts)
 }
 
 #[test]
 #[ignore = "needs root"]
 fn hosts_reach_each_other_and_are_told_what_is_wrong() {
-    let Between { left: a, right: b, middle: router, program } = net("RIGHT_MTU=1280");
+    let HostPair { left: a, right: b, middle: router, program } = net("RIGHT_MTU=1280");
     let reply = ping_text(&b, &[], "2001:db8:0:1::2");
     assert!(reply.contains("ttl=63"), "{reply}");
     let near = "From 2001:db8:0:1::1 icmp_seq=1";
@@ -45,7 +45,7 @@ fn hosts_reach_each_other_and_are_told_what_is_wrong() {
 #[test]
 #[ignore = "needs root"]
 fn traceroute_shows_the_way() {
-    let Between { left: a, right: _b, middle: _router, program } = net("");
+    let HostPair { left: a, right: _b, middle: _router, program } = net("");
     for method in ["--udp", "--icmp", "--tcp"] {
         let (hops, text) = traceroute(&a, method, FAR);
         assert_eq!(hops, ["2001:db8:0:1::1", FAR], "{text}");

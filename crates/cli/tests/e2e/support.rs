@@ -13,7 +13,7 @@ use linerate_testlab::{Namespace, Running, wait_until};
 use serde_json::Value;
 
 /// Longest time that anything may take before a test gives up: a bound, not a measurement.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program under test.
 pub(crate) const LINERATE: &str = env!("CARGO_BIN_EXE_linerate");
@@ -179,7 +179,7 @@ impl Program {
     pub(crate) fn wait_ready(&mut self) {
         let up = wait_until(
             || self.stdout().contains("\"start\"") || !self.running.is_running(),
-            PATIENCE,
+            TIMEOUT,
         );
         // One that had little to do may have ended since.
         let started = up && self.stdout().contains("\"start\"");
@@ -198,7 +198,7 @@ impl Program {
     #[track_caller]
     pub(crate) fn wait_for(&mut self, text: &str) {
         let said =
-            wait_until(|| self.stderr().contains(text) || !self.running.is_running(), PATIENCE);
+            wait_until(|| self.stderr().contains(text) || !self.running.is_running(), TIMEOUT);
         let stderr = self.stderr();
         assert!(said && stderr.contains(text), "`{}` did not say {text:?}: {stderr}", self.line);
     }
@@ -213,13 +213,13 @@ impl Program {
     /// Kills it without a warning.
     pub(crate) fn kill(mut self) {
         self.running.signal(rustix::process::Signal::KILL);
-        let _killed = self.running.wait(PATIENCE);
+        let _killed = self.running.wait(TIMEOUT);
     }
 
     /// Waits for it to end by itself.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
-        let status = self.running.wait(PATIENCE);
+        let status = self.running.wait(TIMEOUT);
         let ended = Ended { code: status.code(), stdout: self.stdout(), stderr: self.stderr() };
         ended.orderly();
         ended

@@ -20,7 +20,7 @@ use linerate_testlab::{
 };
 use serde_json::Value;
 
-use crate::support::{PATIENCE, Program, Scratch, linerate, number};
+use crate::support::{Program, Scratch, TIMEOUT, linerate, number};
 
 /// Frames on their way at a time in each direction: fewer than wait in front of a port.
 pub(crate) const WINDOW: usize = 100;
@@ -128,7 +128,7 @@ impl Host {
 
     /// A program of a cluster.
     fn isolated(number: u8, socket: &str, name: &str) -> Host {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             match Consumer::attach(socket, name) {
                 Ok(consumer) => return Host { number, link: Link::Isolated(Box::new(consumer)) },
@@ -214,7 +214,7 @@ impl Host {
 
 /// Waits until something comes from one to the other.
 pub(crate) fn meet(one: &mut Host, other: &mut Host) {
-    let (mut came, until) = (VecDeque::new(), Instant::now() + PATIENCE);
+    let (mut came, until) = (VecDeque::new(), Instant::now() + TIMEOUT);
     while came.is_empty() {
         one.send(other.number, u64::MAX);
         thread::sleep(Duration::from_millis(2));
@@ -244,7 +244,7 @@ impl Pair {
     /// Takes the frames that are left of the first exchange.
     fn drain(&mut self) {
         let mut rest = VecDeque::new();
-        let (mut quiet, until) = (0, Instant::now() + PATIENCE);
+        let (mut quiet, until) = (0, Instant::now() + TIMEOUT);
         while quiet < 20 {
             let before = rest.len();
             let [a, b] = &mut self.hosts;
@@ -283,7 +283,7 @@ impl Pair {
     #[track_caller]
     pub(crate) fn exchange(&mut self, frames: u64) {
         let goal = self.came.map(|came| came + frames);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.came[0] < goal[0] || self.came[1] < goal[1] {
             self.turn();
             assert!(
@@ -319,7 +319,7 @@ fn ports_come_and_go_and_nobody_else_notices() {
             }
             pair.exchange(WINDOW as u64);
         });
-        let _ends = Raise(&ends);
+        let _ends = StopOnDrop(&ends);
         let kinds = ["memif:%/c", "vhost:%/c", "tap:sw-c", "consumer:"];
         for round in 0..100 {
             let before = turns.load(Ordering::Relaxed);
@@ -330,14 +330,14 @@ fn ports_come_and_go_and_nobody_else_notices() {
                     guest.send(0xff, 0);
                     switch.hosts().contains(&("03".into(), "c".into()))
                 };
-                assert!(wait_until(known, PATIENCE), "the third host is not learnt");
+                assert!(wait_until(known, TIMEOUT), "the third host is not learnt");
             }
             switch.ask("remove c");
             let hosts = switch.hosts();
             let expected = [("01".into(), "a".into()), ("02".into(), "b".into())];
             assert_eq!(hosts, expected, "after {round} rounds");
             let goes_on = || turns.load(Ordering::Relaxed) > before;
-            assert!(wait_until(goes_on, PATIENCE), "frames flow between two changes");
+            assert!(wait_until(goes_on, TIMEOUT), "frames flow between two changes");
         }
     });
     // But those that the third host broadcast.
@@ -374,7 +374,7 @@ fn packets_wait_apart_where_a_port_has_gone() {
         }
         read("sleeps_from3.drops").parse::<u64>().unwrap() > 0
     };
-    assert!(wait_until(fills, PATIENCE), "{:?}", switch.ports());
+    assert!(wait_until(fills, TIMEOUT), "{:?}", switch.ports());
     switch.ask("remove b");
     assert_eq!((read("a_enters.color"), read("d_enters.color")), ("0".into(), "3".into()));
     let mut pair = Pair::new([Host::memif(1, &switch.file("a")), d]);
@@ -388,9 +388,9 @@ fn packets_wait_apart_where_a_port_has_gone() {
 }
 
 /// Raised when a test ends, however.
-pub(crate) struct Raise<'a>(pub(crate) &'a AtomicBool);
+pub(crate) struct StopOnDrop<'a>(pub(crate) &'a AtomicBool);
 
-impl Drop for Raise<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -414,7 +414,7 @@ fn who_was_behind_a_program_that_dies_is_forgotten() {
         assert!(known.contains(&("02".into(), "b".into())), "{round}: {known:?}");
         drop(b);
         let forgotten = || !switch.hosts().iter().any(|(mac, _)| mac == "02");
-        assert!(wait_until(forgotten, PATIENCE), "{round}: {:?}", switch.hosts());
+        assert!(wait_until(forgotten, TIMEOUT), "{round}: {:?}", switch.hosts());
         let left = switch.hosts();
         assert!(left.contains(&("01".into(), "a".into())), "{left:?}");
         assert!(left.contains(&("03".into(), "c".into())), "others are not: {left:?}");
@@ -446,13 +446,13 @@ fn several_workers_lose_nothing_between_them() {
                 pair
             })
         });
-        let _ends = Raise(&ends);
+        let _ends = StopOnDrop(&ends);
         for round in 0..20 {
             let before = turns.load(Ordering::Relaxed);
             switch.ask(&format!("add f={}", ["memif:%/f", "consumer:"][round % 2]));
             switch.ask("remove f");
             let goes_on = || turns.load(Ordering::Relaxed) > before;
-            assert!(wait_until(goes_on, PATIENCE), "frames flow between two changes");
+            assert!(wait_until(goes_on, TIMEOUT), "frames flow between two changes");
         }
         drop(_ends);
         threads.map(|thread| thread.join().unwrap())
@@ -495,7 +495,7 @@ fn vlans_are_networks_of_their_own() {
             asked.iter().any(|bytes| bytes[..6] == [0xff; 6] && bytes[12..18] == tag)
         })
     };
-    assert!(wait_until(came, PATIENCE), "{asked:02x?}");
+    assert!(wait_until(came, TIMEOUT), "{asked:02x?}");
     assert!(asked.iter().all(|bytes| bytes[12..14] == [0x81, 0]), "{asked:02x?}");
 
     let mut in_ten = Host::memif(9, &switch.file("e"));
@@ -509,7 +509,7 @@ fn vlans_are_networks_of_their_own() {
         all.take(|bytes| tagged.push(bytes.to_vec()));
         tagged.iter().any(|bytes| bytes[..6] == [0xff; 6] && bytes[6..12] == Host::mac(3))
     };
-    assert!(wait_until(came, PATIENCE), "{tagged:02x?}");
+    assert!(wait_until(came, TIMEOUT), "{tagged:02x?}");
     let theirs = tagged.iter().filter(|bytes| bytes[6..12] == Host::mac(3));
     for bytes in theirs {
         assert_eq!(bytes[12..18], [0x81, 0, 0, 20, TYPE[0], TYPE[1]], "{bytes:02x?}");
@@ -529,7 +529,7 @@ fn vlans_are_networks_of_their_own() {
             host.receive(7, &mut found);
             !found.is_empty()
         };
-        assert!(wait_until(came, PATIENCE), "nothing comes by VLAN {vlan}");
+        assert!(wait_until(came, TIMEOUT), "nothing comes by VLAN {vlan}");
         assert_eq!(found, [77], "without its tag");
     }
     assert_eq!(in_ten.overheard([3, 4]).0, 0, "another VLAN's");
@@ -579,7 +579,7 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
     for host in [&mut sleeps, &mut drowns] {
         assert!(host.send(0xff, 0));
     }
-    assert!(wait_until(|| switch.hosts().len() == 4, PATIENCE), "{:?}", switch.hosts());
+    assert!(wait_until(|| switch.hosts().len() == 4, TIMEOUT), "{:?}", switch.hosts());
 
     let flood = |arguments: &str| {
         let port = switch.file("floods");
@@ -588,15 +588,15 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
     };
     let ends = AtomicBool::new(false);
     let rounds = thread::scope(|scope| {
-        let foul = [
+        let attacker = [
             scope.spawn(|| {
                 inside.enter(|| {
                     until(&ends, |turn| {
                         let bytes = noise(3 * turn);
                         let role = linerate_testlab::memif::Role::Client;
-                        let mut foul =
-                            linerate_testlab::memif::Foul::new(role, &foul_memif, &bytes);
-                        while foul.step() && !ends.load(Ordering::Relaxed) {}
+                        let mut attacker =
+                            linerate_testlab::memif::MaliciousPeer::new(role, &foul_memif, &bytes);
+                        while attacker.step() && !ends.load(Ordering::Relaxed) {}
                     })
                 })
             }),
@@ -604,8 +604,9 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
                 inside.enter(|| {
                     until(&ends, |turn| {
                         let bytes = noise(3 * turn + 1);
-                        let mut foul = linerate_testlab::vhost::Foul::new(&foul_vhost, &bytes);
-                        while foul.step() && !ends.load(Ordering::Relaxed) {}
+                        let mut attacker =
+                            linerate_testlab::vhost::MaliciousPeer::new(&foul_vhost, &bytes);
+                        while attacker.step() && !ends.load(Ordering::Relaxed) {}
                     })
                 })
             }),
@@ -614,14 +615,14 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
                     until(&ends, |turn| {
                         let bytes = noise(3 * turn + 2);
                         let names = ["nonsense"];
-                        let mut foul =
-                            linerate_testlab::cluster::Foul::new(&socket, &names, &bytes);
-                        while foul.step() && !ends.load(Ordering::Relaxed) {}
+                        let mut attacker =
+                            linerate_testlab::cluster::MaliciousPeer::new(&socket, &names, &bytes);
+                        while attacker.step() && !ends.load(Ordering::Relaxed) {}
                     })
                 })
             }),
         ];
-        let _ends = Raise(&ends);
+        let _ends = StopOnDrop(&ends);
         // To all, to one that does not read, to one of the two that talk.
         for to in ["ff:ff:ff:ff:ff:ff", "02:00:00:00:00:04", "02:00:00:00:00:02"] {
             let flooding = flood(&format!("--dst-mac {to}"));
@@ -629,7 +630,7 @@ fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
             flooding.stop();
         }
         drop(_ends);
-        foul.map(|thread| thread.join().unwrap())
+        attacker.map(|thread| thread.join().unwrap())
     });
     println!("those who play foul have begun {rounds:?} times");
     assert!(rounds.iter().all(|rounds| *rounds > 0));
@@ -667,12 +668,12 @@ fn who_says_to_be_another_gets_nothing_of_his() {
     for what in 0..50 {
         assert!(forger.send(2, what));
     }
-    assert!(wait_until(|| switch.figure("c", "forged") == 50, PATIENCE), "{:?}", switch.ports());
+    assert!(wait_until(|| switch.figure("c", "forged") == 50, TIMEOUT), "{:?}", switch.ports());
     pair.exchange(200);
     // Nor can its owner say to be another.
     pair.hosts[0].number = 7;
     assert!(pair.hosts[0].send(2, 0));
-    assert!(wait_until(|| switch.figure("a", "forged") == 1, PATIENCE), "{:?}", switch.ports());
+    assert!(wait_until(|| switch.figure("a", "forged") == 1, TIMEOUT), "{:?}", switch.ports());
     let hosts: Vec<String> = switch.hosts().into_iter().map(|(_, port)| port).collect();
     assert_eq!(hosts, ["a", "b"]);
     drop((pair, forger));
@@ -699,7 +700,7 @@ fn a_kernel_a_cable_and_testpmd_reach_each_other() {
         let ran = here.run(["iperf3", "--client", "198.18.0.2", "--bytes", "4M", "--json"]);
         ran.status.success()
     };
-    assert!(wait_until(connects, PATIENCE), "no connection through the switch");
+    assert!(wait_until(connects, TIMEOUT), "no connection through the switch");
 
     for (name, port, device) in [
         (
@@ -723,12 +724,12 @@ fn a_kernel_a_cable_and_testpmd_reach_each_other() {
         // It would answer to every address: it is asked about none.
         far.ip(["neigh", "replace", "198.18.0.9", "lladdr", "02:00:00:00:00:0c", "dev", "e0"]);
         let answers = || far.run(["ping", "-c", "1", "-W", "1", "198.18.0.9"]).status.success();
-        assert!(wait_until(answers, PATIENCE), "testpmd does not answer as {name}");
+        assert!(wait_until(answers, TIMEOUT), "testpmd does not answer as {name}");
         far.expect(["ping", "-c", "20", "-i", "0.01", "-W", "5", "198.18.0.9"]);
         assert!(switch.hosts().contains(&("0c".into(), name.into())), "{:?}", switch.hosts());
         drop(testpmd);
         let forgotten = || !switch.hosts().iter().any(|(mac, _)| mac == "0c");
-        assert!(wait_until(forgotten, PATIENCE), "who has gone is remembered");
+        assert!(wait_until(forgotten, TIMEOUT), "who has gone is remembered");
         switch.ask(&format!("remove {name}"));
     }
     crate::hosts::wait_for_ping(here, "198.18.0.2");

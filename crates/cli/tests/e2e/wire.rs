@@ -5,7 +5,7 @@ use std::{fs, io::Write as _, process::Stdio, time::Duration};
 
 use linerate_testlab::{Namespace, Running, wait_until};
 
-use crate::support::{PATIENCE, Scratch};
+use crate::support::{Scratch, TIMEOUT};
 
 /// Sends the frames it reads, one per line in hexadecimal, with a pause now and then: tests of
 /// contents are not tests of speed.
@@ -31,7 +31,7 @@ pub(crate) fn send(namespace: &Namespace, interface: &str, frames: &[Vec<u8>]) {
         writeln!(file, "{line}").unwrap();
     }
     command.stdin(fs::File::open(&path).unwrap()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = namespace.spawn_command(command).output(PATIENCE);
+    let output = namespace.spawn_command(command).output(TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -69,7 +69,7 @@ impl Listener {
         command.stderr(fs::File::create(&log).unwrap());
         let tcpdump = namespace.spawn_command(command);
         let listening = || fs::read_to_string(&log).unwrap().contains("listening on");
-        assert!(wait_until(listening, PATIENCE), "{}", fs::read_to_string(&log).unwrap());
+        assert!(wait_until(listening, TIMEOUT), "{}", fs::read_to_string(&log).unwrap());
         Listener { tcpdump, scratch }
     }
 
@@ -101,7 +101,7 @@ impl Listener {
         let _ = wait_until(seen, Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(50));
         self.tcpdump.signal(rustix::process::Signal::INT);
-        self.tcpdump.wait(PATIENCE);
+        self.tcpdump.wait(TIMEOUT);
         let log = fs::read_to_string(self.scratch.file("log")).unwrap();
         assert!(log.contains("0 packets dropped by kernel"), "tcpdump itself lost some: {log}");
         fs::copy(&file, copy).unwrap();

@@ -12,9 +12,11 @@ use std::{
 };
 
 use linerate_client::{Access, Consumer, Verdict};
-use linerate_cluster::{BalancerUse, Broker, Granted, InlineUse, PlaceUse, Terms};
+use linerate_cluster::{
+    BalancerHandle, Broker, ConsumerHandle, Granted, InlineConfig, InlineHandle,
+};
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
-use linerate_testlab::cluster::Foul;
+use linerate_testlab::cluster::MaliciousPeer;
 
 /// Names that the foul one attaches as: those that are lent packets, and those that are asked.
 const LENT: [(&str, Access); 3] =
@@ -49,9 +51,9 @@ pub(crate) struct World {
     pool: PoolCache,
     broker: Arc<Broker>,
     address: String,
-    lent: Vec<BalancerUse>,
-    sent: Vec<PlaceUse>,
-    asked: Vec<Asking>,
+    lent: Vec<BalancerHandle>,
+    sent: Vec<ConsumerHandle>,
+    asked: Vec<InlineElement>,
     /// An honest consumer that gets all packets, and the number of the next.
     good: Consumer,
     got: u64,
@@ -60,8 +62,8 @@ pub(crate) struct World {
 }
 
 /// An element that asks, and the consumer of it that does as it should.
-struct Asking {
-    asks: InlineUse,
+struct InlineElement {
+    asks: InlineHandle,
     good: Option<Consumer>,
     /// The number that left last, and how many there were.
     last: u64,
@@ -78,21 +80,23 @@ impl World {
         let granted = |access| Granted { access, cells: 8 };
         let balancer = |(name, access): (&str, Access)| {
             let consumers = [(name.to_string(), 1)];
-            BalancerUse::new(&broker, name, &consumers, granted(access), true).expect("a name")
+            BalancerHandle::new(&broker, name, &consumers, granted(access), true).expect("a name")
         };
         let good = ("good", Access::Read);
         let lent = std::iter::once(good).chain(LENT).map(balancer).collect();
-        let sent = LENT
-            .map(|(name, access)| PlaceUse::to_receive(&broker, name, access, 2).expect("a name"));
+        let sent = LENT.map(|(name, access)| {
+            ConsumerHandle::to_receive(&broker, name, access, 2).expect("a name")
+        });
         let asking = |(name, access, open): (&str, Access, bool)| {
             let limit = Duration::from_millis(if name == "good-asked" { 60_000 } else { 2 });
             let flow_time = Duration::from_millis(20);
-            let terms = Terms { limit, open, most: 32, flows: 4, flow_time };
-            let asks = InlineUse::new(&broker, name, granted(access), terms).expect("a name");
-            Asking { asks, good: None, last: 0, left: 0, asked: 0 }
+            let terms = InlineConfig { limit, open, most: 32, flows: 4, flow_time };
+            let asks = InlineHandle::new(&broker, name, granted(access), terms).expect("a name");
+            InlineElement { asks, good: None, last: 0, left: 0, asked: 0 }
         };
         let good_asked = ("good-asked", Access::Isolated, false);
-        let mut asked: Vec<Asking> = std::iter::once(good_asked).chain(ASKED).map(asking).collect();
+        let mut asked: Vec<InlineElement> =
+            std::iter::once(good_asked).chain(ASKED).map(asking).collect();
         let attach = |name| Consumer::attach(address, name).expect("a place is free");
         asked[0].good = Some(attach("good-asked"));
         World {
@@ -135,11 +139,11 @@ impl World {
 
     /// Does all work of the server's in a turn.
     pub(crate) fn turn(&mut self) {
-        let ids: Vec<usize> = self.lent.iter().map(BalancerUse::balancer).collect();
+        let ids: Vec<usize> = self.lent.iter().map(BalancerHandle::balancer).collect();
         self.packets(self.got);
         let (pool, frame) = (&mut self.pool, &mut self.frame);
         let hashes = [0; PACKETS];
-        self.broker.exchange().share_out(&ids, &hashes, false, pool, frame, &mut self.absent);
+        self.broker.dispatcher().share_out(&ids, &hashes, false, pool, frame, &mut self.absent);
         assert!(frame.is_empty() && self.absent.is_empty(), "the good one has got all");
         self.good.receive().expect("the server is there");
         for packet in self.good.packets() {
@@ -151,7 +155,11 @@ impl World {
         }
         self.good.receive().expect("the server is there");
         for at in 0..self.sent.len() {
-            self.broker.exchange().receive(self.sent[at].place(), &mut self.pool, &mut self.frame);
+            self.broker.dispatcher().receive(
+                self.sent[at].endpoint(),
+                &mut self.pool,
+                &mut self.frame,
+            );
             self.look_and_give();
         }
         for at in 0..self.asked.len() {
@@ -169,9 +177,9 @@ impl World {
 
     /// Asks about packets, and looks at those that leave.
     fn ask(&mut self, at: usize) {
-        let Asking { asks, good, last, left, asked } = &mut self.asked[at];
+        let InlineElement { asks, good, last, left, asked } = &mut self.asked[at];
         *asked += self.frame.len() as u64;
-        self.broker.exchange().ask(asks, &mut self.pool, &mut self.frame);
+        self.broker.dispatcher().ask(asks, &mut self.pool, &mut self.frame);
         let refused = self.frame.len();
         assert!(good.is_none() || refused == 0);
         self.pool.give(&mut self.frame);
@@ -179,7 +187,7 @@ impl World {
             good.receive().expect("the server is there");
             good.answer(|_| Verdict::Pass).expect("the server is there");
         }
-        self.broker.exchange().settle(asks, &mut self.pool, &mut self.frame);
+        self.broker.dispatcher().drain(asks, &mut self.pool, &mut self.frame);
         for slot in self.frame.slots() {
             let number = self.arena.meta(slot).timestamp;
             assert!(number > *last, "{number} left behind {last}");
@@ -195,11 +203,11 @@ impl World {
 
     /// Lets the malicious one act as the bytes say, and the next consumer be honest.
     pub(crate) fn run(mut self, bytes: &[u8]) {
-        let mut foul = Foul::new(&self.address, &NAMES, bytes);
-        while foul.step() {
+        let mut attacker = MaliciousPeer::new(&self.address, &NAMES, bytes);
+        while attacker.step() {
             self.turn();
         }
-        drop(foul);
+        drop(attacker);
         let until = Instant::now() + Duration::from_secs(20);
         let name = NAMES[bytes.first().map_or(0, |byte| usize::from(*byte) % NAMES.len())];
         let next = loop {

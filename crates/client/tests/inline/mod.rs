@@ -3,25 +3,25 @@
 use super::*;
 
 /// Options of an inline consumer for packets that wait so long for an answer.
-fn terms(limit: Duration, open: bool) -> Terms {
-    Terms { limit, open, most: 4096, flows: 0, flow_time: Duration::from_secs(1) }
+fn terms(limit: Duration, open: bool) -> InlineConfig {
+    InlineConfig { limit, open, most: 4096, flows: 0, flow_time: Duration::from_secs(1) }
 }
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 impl Server {
     /// Asks about so many packets.
-    fn ask(&mut self, of: &InlineUse, count: usize) {
+    fn ask(&mut self, of: &InlineHandle, count: usize) {
         let mut frame = self.packets(count);
         assert_eq!(frame.len(), count);
-        self.broker.exchange().ask(of, &mut self.pool, &mut frame);
+        self.broker.dispatcher().ask(of, &mut self.pool, &mut frame);
         assert!(frame.is_empty());
     }
 
     /// Takes answers and settles packets: returns how many pass, and the drops.
-    fn settle(&mut self, of: &InlineUse) -> (usize, Refused) {
+    fn settle(&mut self, of: &InlineHandle) -> (usize, DropCounts) {
         let mut frame = Frame::new(2048);
-        let settled = self.broker.exchange().settle(of, &mut self.pool, &mut frame);
+        let settled = self.broker.dispatcher().drain(of, &mut self.pool, &mut frame);
         let passed = frame.len();
         self.pool.give(&mut frame);
         (passed, settled.refused)
@@ -31,13 +31,14 @@ impl Server {
 #[test]
 fn who_keeps_one_packet_and_answers_for_others_goes_on_being_asked() {
     let mut server = Server::new();
-    let first = InlineUse::new(&server.broker, "one", READ, terms(Duration::ZERO, false)).unwrap();
+    let first =
+        InlineHandle::new(&server.broker, "one", READ, terms(Duration::ZERO, false)).unwrap();
     let mut one = Consumer::attach(&server.address, "one").unwrap();
     server.ask(&first, 1);
-    let others = InlineUse::new(&server.broker, "one", READ, terms(HOUR, false)).unwrap();
+    let others = InlineHandle::new(&server.broker, "one", READ, terms(HOUR, false)).unwrap();
     server.ask(&others, 1);
     // The first one's time is over.
-    assert_eq!(server.settle(&first), (0, Refused { silent: 1, ..Refused::default() }));
+    assert_eq!(server.settle(&first), (0, DropCounts { silent: 1, ..DropCounts::default() }));
     server.ask(&others, 1);
     assert_eq!(first.figures().unasked, 1, "it is silent");
     let (mut kept, mut frame) = (Frame::new(1), Frame::new(32));
@@ -62,7 +63,7 @@ fn who_keeps_one_packet_and_answers_for_others_goes_on_being_asked() {
 fn what_there_is_no_buffer_for_is_decided_as_what_is_not_answered() {
     for open in [true, false] {
         let mut server = Server::new();
-        let of = InlineUse::new(&server.broker, "one", ISOLATED, terms(HOUR, open)).unwrap();
+        let of = InlineHandle::new(&server.broker, "one", ISOLATED, terms(HOUR, open)).unwrap();
         let mut one = Consumer::attach(&server.address, "one").unwrap();
         server.ask(&of, 3);
         assert_eq!(one.receive().unwrap(), 3);
@@ -87,14 +88,14 @@ fn what_there_is_no_buffer_for_is_decided_as_what_is_not_answered() {
 fn what_a_consumer_alone_has_is_counted_when_it_cannot_pass() {
     let mut server = Server::new();
     let mut closed =
-        InlineUse::new(&server.broker, "one", WRITE, terms(Duration::ZERO, false)).unwrap();
+        InlineHandle::new(&server.broker, "one", WRITE, terms(Duration::ZERO, false)).unwrap();
     let one = Consumer::attach(&server.address, "one").unwrap();
     server.ask(&closed, 3);
     // A configuration follows that lets all pass.
-    let mut open = InlineUse::new(&server.broker, "one", WRITE, terms(HOUR, true)).unwrap();
+    let mut open = InlineHandle::new(&server.broker, "one", WRITE, terms(HOUR, true)).unwrap();
     assert!(open.take_over(&mut closed));
     drop(closed);
-    assert_eq!(server.settle(&open), (0, Refused { silent: 3, ..Refused::default() }));
+    assert_eq!(server.settle(&open), (0, DropCounts { silent: 3, ..DropCounts::default() }));
     drop((one, open));
     server.finish();
 }
@@ -103,7 +104,7 @@ fn what_a_consumer_alone_has_is_counted_when_it_cannot_pass() {
 fn all_that_a_consumer_has_said_holds_when_it_is_gone() {
     let mut server = Server::new();
     let granted = Granted { cells: 2048, ..READ };
-    let of = InlineUse::new(&server.broker, "one", granted, terms(HOUR, false)).unwrap();
+    let of = InlineHandle::new(&server.broker, "one", granted, terms(HOUR, false)).unwrap();
     let mut one = Consumer::attach(&server.address, "one").unwrap();
     // More than is heard in one go.
     (0..50).for_each(|_| server.ask(&of, 32));
@@ -112,7 +113,7 @@ fn all_that_a_consumer_has_said_holds_when_it_is_gone() {
     }
     drop(one);
     server.wait_for("it has gone", |_| of.figures().state == 0);
-    assert_eq!(server.settle(&of), (1600, Refused::default()));
+    assert_eq!(server.settle(&of), (1600, DropCounts::default()));
     let figures = of.figures();
     assert_eq!((figures.passed, figures.unanswered), (1600, 0));
     drop(of);

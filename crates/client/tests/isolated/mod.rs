@@ -8,7 +8,7 @@ fn isolated_consumers_get_copies_and_others_get_none() {
     let mut server = Server::new();
     server.add("sharing", &["reader"], READ);
     server.add("copies", &["one", "two"], ISOLATED);
-    let from = PlaceUse::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
     for access in [Access::Read, Access::Write] {
         let other = Consumer::attach_for(&server.address, "one", Some(access));
         assert!(matches!(other, Err(ClientError::Refused { reason: Reason::NotGranted, .. })));
@@ -31,7 +31,8 @@ fn isolated_consumers_get_copies_and_others_get_none() {
         // They are its own, to write and to send.
         one.packet_mut(0).unwrap()[16..].fill(9);
         let sent = one.send(|packet| packet[16] == 9).unwrap();
-        let taken = server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+        let taken =
+            server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut frame);
         assert_eq!(taken, sent);
         assert!(server.arena.packets(&frame).all(|packet| packet[16..].iter().all(|b| *b == 9)));
         returned += frame.bytes();
@@ -54,10 +55,10 @@ fn isolated_consumers_get_copies_and_others_get_none() {
         let until = Instant::now() + Duration::from_secs(60);
         while !one.transmit(&[number; 77]).unwrap() {
             assert!(Instant::now() < until, "no buffer comes");
-            server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+            server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut frame);
         }
     }
-    server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+    server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut frame);
     assert!(server.arena.packets(&frame).eq((0..6).map(|number| [number; 77])));
     server.pool.give(&mut frame);
     drop((reader, one, two, from));
@@ -69,7 +70,7 @@ fn isolated_consumers_get_copies_and_others_get_none() {
 fn an_isolated_consumer_that_writes_without_end_keeps_nobody() {
     const CELLS: u64 = 1 << 14;
     let mut server = Server::new();
-    let from = PlaceUse::to_receive(&server.broker, "one", Access::Isolated, 0).unwrap();
+    let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Isolated, 0).unwrap();
     server.add("b", &["one"], Granted { cells: CELLS as u32, ..ISOLATED });
     let (socket, files) = attached(&server.address, "one");
     let channel = fs::File::from(files.into_iter().nth(2).unwrap());
@@ -91,7 +92,7 @@ fn an_isolated_consumer_that_writes_without_end_keeps_nobody() {
         let until = Instant::now() + Duration::from_secs(20);
         while before < 100 * CELLS {
             assert!(Instant::now() < until, "nothing comes");
-            server.broker.exchange().receive(from.place(), &mut server.pool, &mut frame);
+            server.broker.dispatcher().receive(from.endpoint(), &mut server.pool, &mut frame);
             let now = from.figures().malformed;
             assert!(now - before <= CELLS, "{} words in one go", now - before);
             before = now;
@@ -110,14 +111,14 @@ fn packets_wait_for_isolated_consumers_too() {
     server.add("copies", &["slow"], Granted { cells: 8, ..ISOLATED });
     let mut reader = Consumer::attach(&server.address, "reader").unwrap();
     let mut slow = Consumer::attach(&server.address, "slow").unwrap();
-    let ids: Vec<usize> = server.balancers.iter().map(BalancerUse::balancer).collect();
+    let ids: Vec<usize> = server.balancers.iter().map(BalancerHandle::balancer).collect();
     let (mut frame, mut absent) = (Frame::new(32), Frame::new(32));
     server.pool.take(&mut frame, 32, 60);
     server.arena.for_each_mut(&mut frame, |packet| packet.fill(1));
     let mut got = [0; 2];
     for left in [24, 16, 8, 0] {
         let (pool, absent) = (&mut server.pool, &mut absent);
-        server.broker.exchange().share_out(&ids, &[0; 32], true, pool, &mut frame, absent);
+        server.broker.dispatcher().share_out(&ids, &[0; 32], true, pool, &mut frame, absent);
         assert_eq!((frame.len(), absent.len()), (left, 0));
         for (consumer, got) in [&mut reader, &mut slow].into_iter().zip(&mut got) {
             *got += consumer.receive().unwrap();
@@ -150,9 +151,9 @@ fn a_packet_too_long_for_an_isolated_consumer_is_not_waited_with() {
         frame.push(slot).unwrap();
     };
     let share = |server: &mut Server, all, frame: &mut Frame| {
-        let ids: Vec<usize> = server.balancers.iter().map(BalancerUse::balancer).collect();
+        let ids: Vec<usize> = server.balancers.iter().map(BalancerHandle::balancer).collect();
         let (pool, absent) = (&mut server.pool, &mut server.absent);
-        server.broker.exchange().share_out(&ids, &[0; 2], all, pool, frame, absent)
+        server.broker.dispatcher().share_out(&ids, &[0; 2], all, pool, frame, absent)
     };
     long(&mut server, &mut frame);
     frame.append(&mut server.packets(1), 1);

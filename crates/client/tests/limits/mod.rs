@@ -103,7 +103,7 @@ fn a_program_that_does_not_read_is_dismissed() {
 fn a_consumer_that_floods_its_doorbell_is_ended() {
     for granted in [WRITE, ISOLATED] {
         let server = Server::new();
-        let from = PlaceUse::to_receive(&server.broker, "one", granted.access, 4).unwrap();
+        let from = ConsumerHandle::to_receive(&server.broker, "one", granted.access, 4).unwrap();
         let (socket, files) = attached(&server.address, "one");
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ fn a_consumer_that_floods_its_doorbell_is_ended() {
             while from.figures().floods == 0 {
                 assert!(Instant::now() < until, "it is not ended");
                 from.events().forget();
-                server.broker.exchange().arm(from.place());
+                server.broker.dispatcher().arm(from.endpoint());
             }
             let is_told = |received| match received {
                 Received::Message(message, _) => {

@@ -67,7 +67,7 @@ fn a_recorder_merges_ports_in_order_of_time_and_rotates() {
     let words = [&["records"], &options[..], &[&*file]].concat().join(" ");
     let mut recorder = Process::start(&words, &server.address, "left right");
     let is_there = |server: &Server| {
-        ["left", "right"].iter().all(|name| server.broker.exchange().is_attached(name))
+        ["left", "right"].iter().all(|name| server.broker.dispatcher().is_attached(name))
     };
     server.wait_for("it attaches", is_there);
     let ports = std::mem::take(&mut server.balancers);
@@ -84,10 +84,10 @@ fn a_recorder_merges_ports_in_order_of_time_and_rotates() {
             std::thread::sleep(Duration::from_millis(2));
         }
         server.wait_for("it keeps up", |_| {
-            ports.iter().all(|port| port.places()[0].figures().waiting == 0)
+            ports.iter().all(|port| port.endpoints()[0].figures().waiting == 0)
         });
     }
-    let bytes: u64 = ports.iter().map(|port| port.places()[0].figures().bytes).sum();
+    let bytes: u64 = ports.iter().map(|port| port.endpoints()[0].figures().bytes).sum();
     drop(ports);
     server.finish();
     assert_eq!(recorded(&mut recorder), [1000, bytes, 0]);
@@ -118,9 +118,9 @@ fn a_recorder_tells_what_it_has_lost_and_keeps_the_newest_files() {
     let options = ["--rotate-size", "30000", "--keep", "3"];
     let words = [&["records"], &options[..], &[&*file]].concat().join(" ");
     let mut recorder = Process::start(&words, &server.address, "one");
-    server.wait_for("it attaches", |server| server.broker.exchange().is_attached("one"));
+    server.wait_for("it attaches", |server| server.broker.dispatcher().is_attached("one"));
     let pid = Pid::from_child(&recorder.0);
-    let figures = |server: &Server| server.balancers[0].places()[0].figures();
+    let figures = |server: &Server| server.balancers[0].endpoints()[0].figures();
     // It stands still, as behind a disk that is full for a while, and is then there again.
     kill_process(pid, Signal::STOP).unwrap();
     for _ in 0..30 {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerCall, HandlerError, HandlerResult, Make, Right,
-    Text, lang::config::shift_word, parse_bool, parse_integer, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerCall, HandlerError,
+    HandlerResult, Right, Text, lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
 use linerate_host::files;
 use linerate_memory::Frame;
@@ -18,7 +18,7 @@ use super::{
     amount::{Amount, BYTES, EXTRA_LENGTH, IP_BYTES, MULTIPACKET},
     spread::ByAggregate,
 };
-use linerate_kit::{annotations, call, general::general, printed::reason};
+use linerate_kit::{annotations, call, fmt_g::format_g, output::reason};
 
 /// Default of `CAPACITY`.
 const CAPACITY: usize = 1 << 20;
@@ -122,7 +122,11 @@ enum Layout {
 
 impl Action {
     /// Returns the action of the given one of `_FREEZE`, `_STOP` and `_CALL`.
-    fn from_args(make: &mut Make<'_>, names: [&str; 3], what: &str) -> Option<(u64, Action)> {
+    fn from_args(
+        make: &mut ElementBuilder<'_>,
+        names: [&str; 3],
+        what: &str,
+    ) -> Option<(u64, Action)> {
         let freeze = make.get::<u64>(names[0]).map(|at| (at, Action::Freeze));
         let stop = make.get::<u64>(names[1]).map(|at| (at, Action::Stop));
         let call = make.get::<Text>(names[2]).and_then(|Text(text)| {
@@ -165,7 +169,7 @@ impl Action {
 }
 
 impl AggregateCounter {
-    fn new(make: &mut Make<'_>) -> AggregateCounter {
+    fn new(make: &mut ElementBuilder<'_>) -> AggregateCounter {
         AggregateCounter {
             counts: Counts::default(),
             seen: 0,
@@ -285,7 +289,7 @@ impl AggregateCounter {
                     writeln!(text, "{} {count}", std::net::Ipv4Addr::from(*aggregate))
                 }
                 Layout::Shares => {
-                    let share = general(f64::from(*count) / self.total as f64);
+                    let share = format_g(f64::from(*count) / self.total as f64);
                     writeln!(text, "{aggregate} {share}")
                 }
                 Layout::Text | Layout::Packed => writeln!(text, "{aggregate} {count}"),
@@ -324,7 +328,7 @@ impl Element for AggregateCounter {
         if cx.out.count() > 1 && chosen.contains(&false) {
             let mut next = chosen.iter();
             let out = &mut cx.out;
-            frame.sift(|_| next.next() == Some(&true), |slot| out.emit(1, slot));
+            frame.retain(|_| next.next() == Some(&true), |slot| out.emit(1, slot));
         }
         self.chosen = chosen;
     }

@@ -8,7 +8,7 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, parse_bool,
 };
 use linerate_kit::annotations;
 use linerate_memory::Frame;
@@ -114,7 +114,7 @@ struct AggregateCounterVector {
 }
 
 impl AggregateCounterVector {
-    fn new(make: &mut Make<'_>) -> AggregateCounterVector {
+    fn new(make: &mut ElementBuilder<'_>) -> AggregateCounterVector {
         let mut mask = make.need::<u32>("MASK");
         if mask > MOST {
             make.error(format!("MASK: out of range, bound {MOST}"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Make, Reads, lang::config::words, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Reads, lang::config::words, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -108,7 +108,7 @@ fn range(word: &str) -> Option<(u32, u32)> {
 }
 
 impl AggregateFilter {
-    fn new(make: &mut Make<'_>) -> AggregateFilter {
+    fn new(make: &mut ElementBuilder<'_>) -> AggregateFilter {
         let mut ranges = Ranges::default();
         let mut others = None;
         for (at, filter) in make.rest().iter().enumerate() {
@@ -174,7 +174,7 @@ impl AggregateFilter {
 
 impl Element for AggregateFilter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.sift::<Reads>(frame, FILTERED, |packet| match self.action(aggregate(packet.meta())) {
+        cx.retain::<Reads>(frame, FILTERED, |packet| match self.action(aggregate(packet.meta())) {
             Ok(0) => Ok(()),
             Ok(output) => Err(Exit::Output(output)),
             Err(reason) => Err(Exit::Drop(reason)),

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_graph::{Arguments, Class, ElementRef, Exit, Make, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, ElementRef, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::{FAMILY, aggregate_last::check_notifier};
@@ -38,11 +38,11 @@ pub(super) const CLASS: Class = Class {
 type Page = [AtomicU64; 1024];
 
 /// Aggregates that have been seen, by all replicas.
-struct Seen(Box<[OnceLock<Box<Page>>]>);
+struct SeenAggregates(Box<[OnceLock<Box<Page>>]>);
 
-impl Seen {
-    fn new() -> Seen {
-        Seen((0..1 << 16).map(|_| OnceLock::new()).collect())
+impl SeenAggregates {
+    fn new() -> SeenAggregates {
+        SeenAggregates((0..1 << 16).map(|_| OnceLock::new()).collect())
     }
 
     /// Returns true for the first packet of an aggregate.
@@ -66,20 +66,24 @@ struct AggregateFirst {
     /// what numbers aggregates; checked, not needed
     #[arg(keyword, kind = "element", shown = "")]
     notifier: Option<ElementRef>,
-    #[init(make.shared(Seen::new))]
-    seen: Arc<Seen>,
+    #[init(make.shared(SeenAggregates::new))]
+    seen: Arc<SeenAggregates>,
 }
 
 impl AggregateFirst {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         check_notifier(make, self.notifier);
     }
 }
 
 impl Step<Reads> for AggregateFirst {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        if self.seen.is_first(aggregate(packet.meta())) { Ok(()) } else { Err(Exit::Refuse(SEEN)) }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+        if self.seen.is_first(aggregate(packet.meta())) {
+            Ok(())
+        } else {
+            Err(Exit::ErrorOutput(SEEN))
+        }
     }
 }
 

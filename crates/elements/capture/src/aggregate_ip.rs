@@ -1,8 +1,8 @@
 //! `AggregateIP`: groups packets by a field.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Step,
-    Text, Way, unquoted,
+    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Step, Text, Verdict, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Four bytes of the packet and a line of metadata: some ten cycles.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
         -> AggregateIP(ip dst/24) -> AggregateCounter -> Discard;",
-    ..Class::of::<AggregateIp>()
+    ..Class::for_element::<AggregateIp>()
 };
 
 #[derive(Arguments)]
@@ -54,7 +54,7 @@ struct AggregateIp {
     mask: u32,
 }
 
-fn field(make: &mut Make<'_>, name: &str) -> IpField {
+fn field(make: &mut ElementBuilder<'_>, name: &str) -> IpField {
     let text = unquoted(&make.need::<Text>(name).0);
     IpField::parse(&text).unwrap_or_else(|error| {
         make.error(error);
@@ -63,7 +63,7 @@ fn field(make: &mut Make<'_>, name: &str) -> IpField {
 }
 
 impl AggregateIp {
-    fn place(&mut self, make: &mut Make<'_>) {
+    fn place(&mut self, make: &mut ElementBuilder<'_>) {
         let IpField { offset, length, .. } = self.field;
         let last = offset + length - 1;
         if offset / 32 != last / 32 {
@@ -113,7 +113,7 @@ impl AggregateIp {
 
 impl Step for AggregateIp {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let value = self.value(packet).ok_or(Exit::Output(1))?;
         let meta = packet.meta_mut();
         let before =

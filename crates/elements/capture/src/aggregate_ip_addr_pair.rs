@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Seconds,
-    Writes,
+    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Seconds, Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -12,7 +12,7 @@ use super::{FAMILY, listeners::Listeners};
 use linerate_kit::{
     annotations,
     ip::{DESTINATION, SOURCE, get_four, ip_mut},
-    said::Said,
+    log_once::LogOnce,
 };
 
 /// Drop reason.
@@ -39,7 +39,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A look-up in a hash table.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 1.0.0.2\") \
         -> AggregateIPAddrPair -> AggregateCounter -> Discard;",
-    ..Class::of::<AggregateIpAddrPair>()
+    ..Class::for_element::<AggregateIpAddrPair>()
 };
 
 #[derive(Arguments)]
@@ -63,8 +63,8 @@ struct AggregateIpAddrPair {
     next: u32,
     /// Time of the next reaping, in seconds; zero before the first packet.
     reap_at: u32,
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
     refused: u64,
     listeners: Listeners,
 }
@@ -84,7 +84,7 @@ fn is_before(one: u32, other: u32) -> bool {
 }
 
 impl AggregateIpAddrPair {
-    fn set_capacity(&mut self, _: &mut Make<'_>) {
+    fn set_capacity(&mut self, _: &mut ElementBuilder<'_>) {
         self.capacity = self.capacity.max(1);
     }
 
@@ -160,7 +160,7 @@ impl Element for AggregateIpAddrPair {
             let text = format!("{name}: warning: packet received without timestamp\n");
             cx.console().report(&text);
         }
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| self.number(packet, now, &mut ended));
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| self.number(packet, now, &mut ended));
         self.listeners.tell(cx, ended);
     }
 
@@ -169,7 +169,7 @@ impl Element for AggregateIpAddrPair {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        self.listeners = Listeners::of(cx.plan(), cx.element());
+        self.listeners = Listeners::for_notifier(cx.plan(), cx.element());
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, io::BufWriter, mem};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef,
-    HandlerResult, Make, Rank, Seconds,
+    Arguments, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError,
+    HandlerRef, HandlerResult, Rank, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -15,7 +15,7 @@ use super::{
     listeners::Listeners,
     output::Output,
 };
-use linerate_kit::{annotations, printed::reason, said::Said};
+use linerate_kit::{annotations, log_once::LogOnce, output::reason};
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateIPFlows",
@@ -47,7 +47,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A look-up by hosts in a hash table and a walk over the flows between them.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"1.0.0.1 5 1.0.0.2 6 U\") -> AggregateIPFlows -> AggregateCounter -> Discard;",
-    ..Class::of::<AggregateIpFlows>()
+    ..Class::for_element::<AggregateIpFlows>()
 };
 
 /// Default number of flows and pairs of hosts.
@@ -98,8 +98,8 @@ struct AggregateIpFlows {
     now: u32,
     reap_at: u32,
     /// Whether a packet without a time has been reported.
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
     trace: Option<Trace>,
     /// Packets held, in all.
     held: usize,
@@ -150,7 +150,7 @@ enum Verdict {
 }
 
 impl AggregateIpFlows {
-    fn set_times(&mut self, _: &mut Make<'_>) {
+    fn set_times(&mut self, _: &mut ElementBuilder<'_>) {
         let [tcp, udp] = &mut self.tables;
         (tcp.timeout, tcp.done_timeout) = (self.tcp_timeout.0, self.tcp_done_timeout.0);
         (udp.timeout, udp.done_timeout) = (self.udp_timeout.0, self.udp_timeout.0);
@@ -175,7 +175,7 @@ impl AggregateIpFlows {
             time = cx.now();
         }
         let arena = cx.pool.arena();
-        let header = FlowHeader::of(arena, slot, self.icmp);
+        let header = FlowHeader::parse(arena, slot, self.icmp);
         if let Some(meta) = arena.meta_mut(slot) {
             meta.timestamp = time;
         }
@@ -453,7 +453,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        self.listeners = Listeners::of(cx.plan(), cx.element());
+        self.listeners = Listeners::for_notifier(cx.plan(), cx.element());
         if let Some(path) = self.trace_path.clone() {
             let said = |error| format!("{path}: {}", reason(&error));
             let sink = Output::open(&path).and_then(Output::claim).map_err(said)?;

@@ -3,8 +3,8 @@
 use std::{collections::HashSet, hash::BuildHasherDefault, mem};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Make, Next,
-    Rank,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerResult,
+    Next, Rank,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -50,7 +50,7 @@ pub(super) const CLASS: Class = Class {
     drops: &["no buffer for a copy", "not the last", "too many packets held"],
     // All held packets may leave at once.
     multiplies: |_, _, _| usize::MAX,
-    watches: |plan, at| plan.elements_named(at, &["NOTIFIER"]),
+    observes_state_of: |plan, at| plan.elements_named(at, &["NOTIFIER"]),
     // The last packet depends on the order of packets that come by different paths.
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A look-up in a hash table, and lines of annotations of two packets.",
@@ -81,7 +81,7 @@ pub(super) struct AggregateLast {
 const NOTIFIERS: [&str; 2] = [aggregate_ip_addr_pair::CLASS.name, aggregate_ip_flows::CLASS.name];
 
 /// Reports a `NOTIFIER` whose class does not notify of ended aggregates.
-pub(super) fn check_notifier(make: &mut Make<'_>, notifier: Option<ElementRef>) {
+pub(super) fn check_notifier(make: &mut ElementBuilder<'_>, notifier: Option<ElementRef>) {
     if let Some(ElementRef(at)) = notifier
         && !NOTIFIERS.contains(&make.plan().elements[at].class.name)
     {
@@ -91,7 +91,7 @@ pub(super) fn check_notifier(make: &mut Make<'_>, notifier: Option<ElementRef>) 
 }
 
 impl AggregateLast {
-    fn new(make: &mut Make<'_>) -> AggregateLast {
+    fn new(make: &mut ElementBuilder<'_>) -> AggregateLast {
         let notifier = make.get("NOTIFIER");
         check_notifier(make, notifier);
         AggregateLast {

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, fmt::Write as _};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Make,
-    Text, parse_integer, unquoted,
+    Arguments, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError,
+    HandlerResult, Text, parse_integer, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -32,7 +32,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A look-up in a hash table by aggregate, and another by number.",
     example: "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\") \
         -> AggregatePacketCounter -> Discard;",
-    ..Class::of::<AggregatePacketCounter>()
+    ..Class::for_element::<AggregatePacketCounter>()
 };
 
 #[derive(Arguments)]
@@ -70,7 +70,7 @@ struct AggregatePacketCounter {
 }
 
 impl AggregatePacketCounter {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         self.capacity = self.capacity.max(1);
         let name = unquoted(&self.anno.0);
         if name == "NONE" {

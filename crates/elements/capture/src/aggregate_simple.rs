@@ -1,7 +1,7 @@
 //! `AggregateLength` and `AggregatePaint`: group packets by length and paint annotation, without
 //! their headers.
 
-use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -45,7 +45,7 @@ struct AggregateLength {
 
 impl Step for AggregateLength {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (length, headroom) = (packet.len() as u32, packet.headroom());
         let meta = packet.meta_mut();
         let offset = if self.from_header {
@@ -69,7 +69,7 @@ struct AggregatePaint {
     incremental: bool,
 }
 
-fn bits(make: &mut Make<'_>, name: &str) -> u32 {
+fn bits(make: &mut ElementBuilder<'_>, name: &str) -> u32 {
     let bits: i32 = make.or(name, 8);
     if !(1..=8).contains(&bits) {
         make.error("bad number of bits");
@@ -79,7 +79,7 @@ fn bits(make: &mut Make<'_>, name: &str) -> u32 {
 
 impl Step for AggregatePaint {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let AggregatePaint { bits, incremental } = *self;
         let meta = packet.meta_mut();
         let paint = u32::from(meta.paint) & ((1 << bits) - 1);

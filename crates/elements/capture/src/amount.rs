@@ -1,6 +1,6 @@
 //! The amount by which a packet increases a count: packets or bytes.
 
-use linerate_graph::{Arg, Make};
+use linerate_graph::{Arg, ElementBuilder};
 use linerate_kit::annotations;
 use linerate_memory::{Meta, Slot};
 
@@ -22,7 +22,7 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    pub(super) fn from_args(make: &mut Make<'_>) -> Amount {
+    pub(super) fn from_args(make: &mut ElementBuilder<'_>) -> Amount {
         Amount {
             bytes: make.or("BYTES", false),
             ip_bytes: make.or("IP_BYTES", false),

@@ -1,6 +1,6 @@
 //! `EraseIPPayload`: zeroes the payload of TCP and UDP packets.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -33,7 +33,7 @@ struct EraseIpPayload {}
 
 impl Step for EraseIpPayload {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let network = packet.network();
         let ip = ip_mut(packet.bytes_mut(), network).ok_or(Exit::Drop(NO_HEADER))?;
         let (protocol, is_first) = (ip[PROTOCOL], is_first_fragment(ip));

@@ -41,7 +41,7 @@ impl FlowHeader {
 
     /// Reads the fields of a packet; `None` where it is not of TCP or UDP, nor, where `icmp` allows
     /// it, an error about such a packet.
-    pub(super) fn of(arena: &Arena, slot: &Slot, icmp: bool) -> Option<FlowHeader> {
+    pub(super) fn parse(arena: &Arena, slot: &Slot, icmp: bool) -> Option<FlowHeader> {
         let bytes = arena.packet(slot);
         let outer = bytes.get(arena.network(slot)..)?;
         let header: &[u8; 20] = outer.first_chunk()?;

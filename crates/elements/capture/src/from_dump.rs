@@ -1,7 +1,8 @@
 //! `FromDump`: reads packets from a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Signals,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Role,
+    Signals,
 };
 use linerate_memory::Frame;
 use linerate_port::pcap::{Error, Fault, ReadOptions, Reader};
@@ -10,14 +11,14 @@ use super::{
     FAMILY,
     encap::Encap,
     source::{Source, give_rest, shown},
-    span::{Place, Span},
+    span::{Position, Span},
     stamp::Stamp,
 };
 use linerate_kit::{
     annotations,
     call::{self, End},
-    printed::reason,
-    written::integer_or,
+    handler_values::integer_or,
+    output::reason,
 };
 
 /// Records passed over before others have their turn.
@@ -118,7 +119,7 @@ enum Stop {
 }
 
 impl FromDump {
-    fn new(make: &mut Make<'_>) -> FromDump {
+    fn new(make: &mut ElementBuilder<'_>) -> FromDump {
         let span = Span::from_args(make);
         let end = End::from_args(make);
         let deactivates = !end.is_set() && span.has_end();
@@ -203,13 +204,13 @@ impl FromDump {
                 self.timing_offset = now.wrapping_sub(record.ts_ns);
             }
             match self.span.place(Stamp(record.ts_ns)) {
-                Place::Within => {}
-                Place::Before => {
+                Position::Within => {}
+                Position::Before => {
                     skipped += 1;
                     self.peeked = false;
                     continue;
                 }
-                Place::Behind => {
+                Position::Behind => {
                     self.peeked = true;
                     break Stop::Behind;
                 }
@@ -257,7 +258,7 @@ impl FromDump {
             let arena = cx.pool.arena();
             let out = &mut cx.out;
             let is_ip = |slot: &mut _| arena.meta(slot).network.is_known();
-            frame.sift(is_ip, |slot| out.emit(1, slot));
+            frame.retain(is_ip, |slot| out.emit(1, slot));
         }
         self.count += frame.len() as u64;
         // Actions of the end come after the packets before it.

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerResult, Make, Next, Role, Signals, Text,
-    lang::config::words, parse_integer, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Next, Role, Signals,
+    Text, lang::config::words, parse_integer, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -14,7 +14,7 @@ use super::{
     source::{Source, give_rest},
     summary::{Draft, Field, Flow, NONE, VERSION, find},
 };
-use linerate_kit::printed::reason;
+use linerate_kit::output::reason;
 
 pub(super) const CLASS: Class = Class {
     name: "FromIPSummaryDump",
@@ -257,7 +257,7 @@ fn word_end(text: &str) -> usize {
 }
 
 impl FromIpSummaryDump {
-    fn new(make: &mut Make<'_>) -> FromIpSummaryDump {
+    fn new(make: &mut ElementBuilder<'_>) -> FromIpSummaryDump {
         make.get::<bool>("ZERO");
         let mut format = Format {
             fields: Vec::new(),
@@ -313,7 +313,7 @@ impl FromIpSummaryDump {
 
     fn open(&mut self, cx: &Context) -> Result<(), String> {
         let opened = match self.data.take() {
-            Some(data) => Ok(Lines::of(data)),
+            Some(data) => Ok(Lines::from_text(data)),
             None => Lines::open(&self.source.path),
         };
         let said = |error| format!("{}: {}", self.source.shown(), reason(&error));

@@ -28,7 +28,7 @@ impl Lines {
     }
 
     /// Reads text as if it were in a file.
-    pub(super) fn of(text: Vec<u8>) -> Lines {
+    pub(super) fn from_text(text: Vec<u8>) -> Lines {
         Lines::new(Box::new(Cursor::new(text)))
     }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn lines_and_records() {
-        let mut lines = Lines::of(b"a\r\n\nlast".to_vec());
+        let mut lines = Lines::from_text(b"a\r\n\nlast".to_vec());
         let mut line = Vec::new();
         for expected in ["a", "", "last"] {
             assert!(lines.line(&mut line).unwrap());
@@ -112,15 +112,16 @@ mod tests {
         assert!(!lines.line(&mut line).unwrap());
         assert_eq!(lines.position(), 8);
 
-        let mut records = Lines::of(b"\0\0\0\x05x\x80\0\0\x05y\0\0\0\x04\0\0\0\x03".to_vec());
+        let mut records =
+            Lines::from_text(b"\0\0\0\x05x\x80\0\0\x05y\0\0\0\x04\0\0\0\x03".to_vec());
         assert_eq!(records.record(&mut line).unwrap(), Some(false));
         assert_eq!(line, b"x");
         assert_eq!(records.record(&mut line).unwrap(), Some(true));
         assert_eq!(records.record(&mut line).unwrap(), Some(false));
         assert!(records.record(&mut line).is_err());
-        let mut cut = Lines::of(b"\0\0\0\x09x".to_vec());
+        let mut cut = Lines::from_text(b"\0\0\0\x09x".to_vec());
         assert_eq!(cut.record(&mut line).unwrap(), None);
-        let mut long = Lines::of(vec![b'x'; LIMIT + 1]);
+        let mut long = Lines::from_text(vec![b'x'; LIMIT + 1]);
         assert!(long.line(&mut line).is_err());
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Listeners {
 
 impl Listeners {
     /// The listeners of an element.
-    pub(super) fn of(plan: &Plan, notifier: usize) -> Listeners {
+    pub(super) fn for_notifier(plan: &Plan, notifier: usize) -> Listeners {
         let listens = |at: &usize| {
             plan.elements[*at].class.name == aggregate_last::CLASS.name
                 && plan.elements_named(*at, &["NOTIFIER"]).contains(&notifier)

@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use linerate_graph::Make;
+use linerate_graph::ElementBuilder;
 use linerate_host::files;
 
 /// File shared by all replicas of an element, so that packets of several workers do not write over
@@ -38,7 +38,7 @@ impl<W> Default for Target<W> {
 }
 
 impl<W: Send + 'static> Dump<W> {
-    pub(super) fn new(make: &mut Make<'_>) -> Dump<W> {
+    pub(super) fn new(make: &mut ElementBuilder<'_>) -> Dump<W> {
         let replicas = make.replica().count;
         let file = if replicas == 1 { Arc::default() } else { make.shared(Mutex::default) };
         Dump { file, replicas }

@@ -1,6 +1,6 @@
 //! Random sampling of packets with a fixed-point probability.
 
-use linerate_graph::Make;
+use linerate_graph::ElementBuilder;
 
 use linerate_kit::random::{Probability, Random};
 
@@ -12,7 +12,7 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Reads the argument `SAMPLE`; without it every packet is chosen.
-    pub(super) fn from_args(make: &mut Make<'_>) -> Sample {
+    pub(super) fn from_args(make: &mut ElementBuilder<'_>) -> Sample {
         let given = make.or("SAMPLE", Probability::ONE);
         if given > Probability::ONE {
             make.warn("SAMPLE probability reduced to 1");

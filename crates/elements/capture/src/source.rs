@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use linerate_graph::{Context, HandlerError, HandlerResult, Make};
+use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult};
 use linerate_host::files::ReadGuard;
 use linerate_memory::Frame;
 
 use super::sample::Sample;
-use linerate_kit::written::boolean_or;
+use linerate_kit::handler_values::boolean_or;
 
 /// File, and the selection and timing of its packets.
 pub(super) struct Source {
@@ -24,7 +24,7 @@ pub(super) struct Source {
 
 impl Source {
     /// Reads the arguments that all such elements have.
-    pub(super) fn from_args(make: &mut Make<'_>, path: String) -> Source {
+    pub(super) fn from_args(make: &mut ElementBuilder<'_>, path: String) -> Source {
         Source {
             _guard: ReadGuard::of_input(Path::new(&path)),
             path,

@@ -1,13 +1,13 @@
 //! Selected part of a trace: from a start to an end, each absolute or measured from the first
 //! packet.
 
-use linerate_graph::Make;
+use linerate_graph::ElementBuilder;
 
 use super::stamp::Stamp;
 
 /// Base of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Base {
+enum TimeOrigin {
     Epoch,
     FirstPacket,
     Start,
@@ -15,7 +15,7 @@ enum Base {
 
 /// Position of a packet relative to a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Position {
     Before,
     Within,
     Behind,
@@ -25,9 +25,9 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Span {
     start: Stamp,
-    start_base: Base,
+    start_base: TimeOrigin,
     end: Stamp,
-    end_base: Base,
+    end_base: TimeOrigin,
     /// Whether packets are still compared with the start.
     has_start: bool,
     /// Whether packets are compared with the end.
@@ -38,13 +38,13 @@ pub(super) struct Span {
 
 impl Span {
     /// Reads `START`, `START_AFTER`, `END`, `END_AFTER` and `INTERVAL`.
-    pub(super) fn from_args(make: &mut Make<'_>) -> Span {
+    pub(super) fn from_args(make: &mut ElementBuilder<'_>) -> Span {
         let mut time = |name: &str| make.get(name).filter(|time: &Stamp| *time != Stamp(0));
         let (start, start_after) = (time("START"), time("START_AFTER"));
         let ends = [
-            (time("END"), Base::Epoch),
-            (time("END_AFTER"), Base::FirstPacket),
-            (time("INTERVAL"), Base::Start),
+            (time("END"), TimeOrigin::Epoch),
+            (time("END_AFTER"), TimeOrigin::FirstPacket),
+            (time("INTERVAL"), TimeOrigin::Start),
         ];
         if start.is_some() && start_after.is_some() {
             make.error("START and START_AFTER are mutually exclusive");
@@ -54,9 +54,9 @@ impl Span {
         let end = ends.into_iter().find_map(|(time, base)| Some((time?, base)));
         Span {
             start: start.or(start_after).unwrap_or_default(),
-            start_base: if start.is_some() { Base::Epoch } else { Base::FirstPacket },
-            end: end.unwrap_or((Stamp(0), Base::Epoch)).0,
-            end_base: end.map_or(Base::Epoch, |(_, base)| base),
+            start_base: if start.is_some() { TimeOrigin::Epoch } else { TimeOrigin::FirstPacket },
+            end: end.unwrap_or((Stamp(0), TimeOrigin::Epoch)).0,
+            end_base: end.map_or(TimeOrigin::Epoch, |(_, base)| base),
             has_start: start.or(start_after).is_some(),
             has_end: end.is_some(),
             begun: false,
@@ -75,27 +75,27 @@ impl Span {
     /// Fixes the times measured from the first packet.
     #[cold]
     pub(super) fn begin(&mut self, time: Stamp) {
-        if self.start_base == Base::FirstPacket {
+        if self.start_base == TimeOrigin::FirstPacket {
             self.start = self.start.plus(time);
         }
         match self.end_base {
-            Base::Epoch => {}
-            Base::FirstPacket => self.end = self.end.plus(time),
-            Base::Start => self.end = self.end.plus(self.start),
+            TimeOrigin::Epoch => {}
+            TimeOrigin::FirstPacket => self.end = self.end.plus(time),
+            TimeOrigin::Start => self.end = self.end.plus(self.start),
         }
         self.begun = true;
     }
 
     /// Returns the position of a packet of this time. Once one is within, no later one is before.
     #[inline]
-    pub(super) fn place(&mut self, time: Stamp) -> Place {
+    pub(super) fn place(&mut self, time: Stamp) -> Position {
         if self.has_start {
             if time < self.start {
-                return Place::Before;
+                return Position::Before;
             }
             self.has_start = false;
         }
-        if self.has_end && time >= self.end { Place::Behind } else { Place::Within }
+        if self.has_end && time >= self.end { Position::Behind } else { Position::Within }
     }
 
     /// The end has been reached and acted upon: it ends nothing any more.
@@ -111,7 +111,7 @@ impl Span {
 
     /// Forgets packets seen so far, but keeps the times as they have become.
     pub(super) fn restart(&mut self) {
-        (self.start_base, self.end_base) = (Base::Epoch, Base::Epoch);
+        (self.start_base, self.end_base) = (TimeOrigin::Epoch, TimeOrigin::Epoch);
         self.begun = false;
     }
 }

@@ -29,7 +29,7 @@ impl Value for Stamp {
 
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        SignedTime::of(self.0).fmt(f)
+        SignedTime::from_nanos(self.0).fmt(f)
     }
 }
 

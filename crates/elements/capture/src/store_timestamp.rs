@@ -1,6 +1,6 @@
 //! `StoreTimestamp`: writes the timestamp annotation into the packet.
 
-use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -39,7 +39,7 @@ struct StoreTimestamp {
 }
 
 impl StoreTimestamp {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         self.place = self.offset.and_then(|offset| usize::try_from(offset).ok());
         if self.place.is_some() == self.tail {
             make.error("supply exactly one of 'OFFSET' and 'TAIL'");
@@ -49,7 +49,7 @@ impl StoreTimestamp {
 
 impl Step for StoreTimestamp {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let length = packet.len();
         let at = self.place.unwrap_or(length);
         let lacks = (at + LENGTH).saturating_sub(length);

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Step, Way,
+    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Step, Verdict,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::checksum::{udp_nonzero, update_bytes};
@@ -39,7 +39,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A line of the packet; a clock reading per frame, and a counter that all workers share.",
     example: "InfiniteSource(LENGTH 30, LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6) \
         -> StoreUDPTimeSeqRecord(0) -> Discard;",
-    make: Class::of::<StoreRecord>().make,
+    make: Class::for_element::<StoreRecord>().make,
     ..StoreRecord::CLASS
 };
 
@@ -119,7 +119,7 @@ impl Step for StoreRecord {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let ip = packet.bytes_mut().get_mut(self.offset as usize..);
         let udp = udp(ip.ok_or(Exit::Drop(TOO_SHORT))?)?;
         let (header, data) =

@@ -1,6 +1,8 @@
 //! `TimeFilter`: passes packets of a range of times.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, stamp::Stamp};
@@ -45,7 +47,7 @@ const NEVER: Stamp = Stamp(i64::MAX as u64);
 
 /// Base of a time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Base {
+enum TimeOrigin {
     #[default]
     Epoch,
     FirstPacket,
@@ -55,8 +57,8 @@ enum Base {
 
 #[derive(Default)]
 struct TimeFilter {
-    start: (Stamp, Base),
-    end: (Stamp, Base),
+    start: (Stamp, TimeOrigin),
+    end: (Stamp, TimeOrigin),
     /// Whether a packet has been seen and all times are absolute.
     ready: bool,
     at_end: End,
@@ -66,21 +68,21 @@ struct TimeFilter {
 }
 
 impl TimeFilter {
-    fn new(make: &mut Make<'_>) -> TimeFilter {
-        let mut given = |names: &[(&str, Base)]| -> Vec<(Stamp, Base)> {
+    fn new(make: &mut ElementBuilder<'_>) -> TimeFilter {
+        let mut given = |names: &[(&str, TimeOrigin)]| -> Vec<(Stamp, TimeOrigin)> {
             let times = names.iter().filter_map(|(name, base)| Some((make.get(name)?, *base)));
             times.filter(|(time, _)| *time != Stamp(0)).collect()
         };
         let starts = given(&[
-            ("START", Base::Epoch),
-            ("START_DELAY", Base::Now),
-            ("START_AFTER", Base::FirstPacket),
+            ("START", TimeOrigin::Epoch),
+            ("START_DELAY", TimeOrigin::Now),
+            ("START_AFTER", TimeOrigin::FirstPacket),
         ]);
         let ends = given(&[
-            ("END", Base::Epoch),
-            ("END_AFTER", Base::FirstPacket),
-            ("END_DELAY", Base::Now),
-            ("INTERVAL", Base::Start),
+            ("END", TimeOrigin::Epoch),
+            ("END_AFTER", TimeOrigin::FirstPacket),
+            ("END_DELAY", TimeOrigin::Now),
+            ("INTERVAL", TimeOrigin::Start),
         ]);
         if starts.len() > 1 {
             make.error("START, START_AFTER, and START_AFTER_INIT are mutually exclusive");
@@ -90,8 +92,8 @@ impl TimeFilter {
         }
         let at_end = End::from_args(make);
         TimeFilter {
-            start: starts.first().copied().unwrap_or((Stamp(0), Base::FirstPacket)),
-            end: ends.first().copied().unwrap_or((NEVER, Base::Epoch)),
+            start: starts.first().copied().unwrap_or((Stamp(0), TimeOrigin::FirstPacket)),
+            end: ends.first().copied().unwrap_or((NEVER, TimeOrigin::Epoch)),
             ready: false,
             armed: at_end.is_set(),
             at_end,
@@ -101,15 +103,15 @@ impl TimeFilter {
 
     #[cold]
     fn first_packet(&mut self, time: Stamp) {
-        if self.start.1 == Base::FirstPacket {
-            self.start = (self.start.0.plus(time), Base::Epoch);
+        if self.start.1 == TimeOrigin::FirstPacket {
+            self.start = (self.start.0.plus(time), TimeOrigin::Epoch);
         }
         self.end.0 = match self.end.1 {
-            Base::FirstPacket => self.end.0.plus(time),
-            Base::Start => self.end.0.plus(self.start.0),
-            Base::Epoch | Base::Now => self.end.0,
+            TimeOrigin::FirstPacket => self.end.0.plus(time),
+            TimeOrigin::Start => self.end.0.plus(self.start.0),
+            TimeOrigin::Epoch | TimeOrigin::Now => self.end.0,
         };
-        self.end.1 = Base::Epoch;
+        self.end.1 = TimeOrigin::Epoch;
         self.ready = true;
     }
 
@@ -160,7 +162,7 @@ impl Element for TimeFilter {
         if chosen.contains(&false) {
             let mut next = chosen.iter();
             let out = &mut cx.out;
-            frame.sift(|_| next.next() == Some(&true), |slot| out.emit(1, slot));
+            frame.retain(|_| next.next() == Some(&true), |slot| out.emit(1, slot));
         }
         self.chosen = chosen;
     }
@@ -168,8 +170,8 @@ impl Element for TimeFilter {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let now = Stamp(cx.now());
         for time in [&mut self.start, &mut self.end] {
-            if time.1 == Base::Now {
-                *time = (time.0.plus(now), Base::Epoch);
+            if time.1 == TimeOrigin::Now {
+                *time = (time.0.plus(now), TimeOrigin::Epoch);
             }
         }
         Ok(())
@@ -191,10 +193,10 @@ impl Element for TimeFilter {
                 if !self.ready {
                     self.first_packet(time);
                 }
-                self.start = (time, Base::Epoch);
+                self.start = (time, TimeOrigin::Epoch);
                 return Ok(String::new());
             }
-            "end" => self.end = (time, Base::Epoch),
+            "end" => self.end = (time, TimeOrigin::Epoch),
             "interval" => self.end.0 = self.start.0.plus(time),
             "extend_interval" => self.end.0 = self.end.0.plus(time),
             _ => return Err(HandlerError::missing(handler)),

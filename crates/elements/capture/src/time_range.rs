@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, SignedTime,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, SignedTime,
 };
 use linerate_memory::Frame;
 
@@ -42,7 +42,7 @@ struct TimeRange {
 }
 
 impl TimeRange {
-    fn new(make: &mut Make<'_>) -> TimeRange {
+    fn new(make: &mut ElementBuilder<'_>) -> TimeRange {
         let range = make.shared(Mutex::<Range>::default);
         *range.lock().unwrap_or_else(PoisonError::into_inner) = (0, 0);
         TimeRange { simple: make.or("SIMPLE", false), range }
@@ -53,7 +53,7 @@ impl Element for TimeRange {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut range = self.range.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut first, mut last) = *range;
-        cx.pool.arena().for_each_meta(frame, &mut cx.survey, |meta| {
+        cx.pool.arena().for_each_meta(frame, &mut cx.header_cache, |meta| {
             let time = meta.timestamp;
             if first == 0 {
                 (first, last) = (time, time);
@@ -72,7 +72,7 @@ impl Element for TimeRange {
             "first" => Stamp(first).to_string(),
             "last" => Stamp(last).to_string(),
             "range" => format!("{} {}", Stamp(first), Stamp(last)),
-            "interval" => SignedTime::of(last.wrapping_sub(first)).to_string(),
+            "interval" => SignedTime::from_nanos(last.wrapping_sub(first)).to_string(),
             _ => return Err(HandlerError::missing(handler)),
         })
     }

@@ -1,8 +1,8 @@
 //! `ToDump`: writes packets to a capture file.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
-    Make, Next, Right, Role, Text,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerRef,
+    HandlerResult, Next, Right, Role, Text,
 };
 use linerate_memory::Frame;
 use linerate_port::pcap::{Error, Fault, Format, Options, Precision, Writer};
@@ -12,7 +12,7 @@ use super::{
     encap::Encap,
     output::{Dump, Output, State},
 };
-use linerate_kit::{annotations, printed::reason};
+use linerate_kit::{annotations, output::reason};
 
 /// Default for the bytes kept of each packet.
 const SNAPLEN: u32 = 2000;
@@ -47,7 +47,7 @@ pub(super) const CLASS: Class = Class {
     annotates: true,
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     // As in Click: sources have had a turn before it empties their queues.
-    starts_last: true,
+    late_init: true,
     cost: "A copy of the packet into the block and 16 bytes in front of it: some 25 cycles for 64 \
         bytes, besides what the system takes for writing.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ToDump(/dev/null);",
@@ -72,9 +72,9 @@ struct ToDump {
 }
 
 impl ToDump {
-    fn new(make: &mut Make<'_>) -> ToDump {
+    fn new(make: &mut ElementBuilder<'_>) -> ToDump {
         let path: String = make.need("FILENAME");
-        let mut options = Options::new(Format::of(path.as_ref()));
+        let mut options = Options::new(Format::from_path(path.as_ref()));
         options.snaplen = match make.or("SNAPLEN", SNAPLEN) {
             0 => u32::MAX,
             snaplen => snaplen,

@@ -7,7 +7,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Text,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Role,
+    Text,
     lang::config::{quote, words},
     unquoted,
 };
@@ -19,7 +20,7 @@ use super::{
     stamp::Stamp,
     summary::{Field, Manner, VERSION, View, Width, find},
 };
-use linerate_kit::{annotations, printed::reason};
+use linerate_kit::{annotations, output::reason};
 
 /// Bytes collected before they are written.
 const BLOCK: usize = 64 << 10;
@@ -61,7 +62,7 @@ pub(super) const CLASS: Class = Class {
     role: Role::Io,
     annotates: true,
     // Several write to the standard output.
-    watches: |plan, at| {
+    observes_state_of: |plan, at| {
         let file = |at: usize| plan.argument(at, "FILENAME");
         let is_dump =
             |other: &usize| plan.elements[*other].class.name == plan.elements[at].class.name;
@@ -101,7 +102,7 @@ struct ToIpSummaryDump {
 }
 
 impl ToIpSummaryDump {
-    fn new(make: &mut Make<'_>) -> ToIpSummaryDump {
+    fn new(make: &mut ElementBuilder<'_>) -> ToIpSummaryDump {
         let names = ["FIELDS", "CONTENTS", "DATA"].map(|name| make.get::<Text>(name));
         let names = names.into_iter().rev().flatten().next();
         let Text(names) = names.unwrap_or(Text("timestamp ip_src".into()));

@@ -1,7 +1,7 @@
 //! Arguments for the access and the memory of programs.
 
 use linerate_cluster::Access;
-use linerate_graph::{Arg, Make, Word};
+use linerate_graph::{Arg, ElementBuilder, Word};
 
 /// Most buffers of a consumer.
 const CELLS_LIMIT: u32 = 1 << 16;
@@ -17,7 +17,7 @@ pub(super) const CELLS: Arg =
     Arg::keyword("CELLS", "packets", "1024", "most packets a program has at a time");
 
 /// Reads the access of a program.
-pub(super) fn of(make: &mut Make<'_>, default: Access) -> Access {
+pub(super) fn parse(make: &mut ElementBuilder<'_>, default: Access) -> Access {
     let word = make.get::<Word>("ACCESS").map(|Word(word)| word);
     match word.as_deref() {
         None => default,
@@ -32,7 +32,7 @@ pub(super) fn of(make: &mut Make<'_>, default: Access) -> Access {
 }
 
 /// Reads the number of packets that a program has at a time, at most.
-pub(super) fn cells(make: &mut Make<'_>) -> u32 {
+pub(super) fn cells(make: &mut ElementBuilder<'_>) -> u32 {
     let cells = make.or("CELLS", 1024);
     if !(1..=CELLS_LIMIT).contains(&cells) {
         make.error(format!("CELLS: must be between 1 and {CELLS_LIMIT}"));

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use linerate_cluster::{Access, Broker, PlaceUse};
+use linerate_cluster::{Access, Broker, ConsumerHandle};
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Role, Word,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Role,
+    Word,
 };
 use linerate_kit::links::Links;
 use linerate_memory::Frame;
@@ -12,7 +13,7 @@ use linerate_port::{Interest, Wake};
 
 use super::{
     FAMILY, access,
-    place::{Expected, Place, broker},
+    place::{BrokerState, Expected, broker},
 };
 
 /// Most empty buffers of a consumer.
@@ -52,7 +53,7 @@ pub(super) const CLASS: Class = Class {
         Handler::button("reset_counts", "sets both to zero"),
     ],
     role: Role::Io,
-    live: true,
+    external_input: true,
     cost: "A lock per frame, and eight bytes read per packet; packets are not touched.",
     example: "ClusterSocket(@linerate-example-from); FromConsumer(generator) -> Discard; \
         DriverManager(wait 10ms, stop);",
@@ -64,7 +65,7 @@ struct FromConsumer {
     name: String,
     spare: u32,
     expected: Option<Expected>,
-    from: Option<(Arc<Broker>, PlaceUse)>,
+    from: Option<(Arc<Broker>, ConsumerHandle)>,
     /// Packets of a turn, where it was given.
     burst: Option<usize>,
     packets: u64,
@@ -72,15 +73,15 @@ struct FromConsumer {
 }
 
 impl FromConsumer {
-    fn new(make: &mut Make<'_>) -> FromConsumer {
+    fn new(make: &mut ElementBuilder<'_>) -> FromConsumer {
         let Word(name) = make.need("NAME");
         let spare = make.or("SPARE", 64);
         if spare > SPARE_LIMIT {
             make.error(format!("SPARE: at most {SPARE_LIMIT}"));
         }
         let burst = make.turn("BURST");
-        let access = access::of(make, Access::Write);
-        let place = make.world.common::<Place>();
+        let access = access::parse(make, Access::Write);
+        let place = make.world.common::<BrokerState>();
         place.grant(make.name(), vec![(name.clone(), access)]);
         let expected = Some(Expected::new(make));
         FromConsumer { name, spare, expected, from: None, burst, packets: 0, bytes: 0 }
@@ -90,8 +91,8 @@ impl FromConsumer {
 impl Element for FromConsumer {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        let access = cx.world().common::<Place>().granted(&self.name);
-        let from = PlaceUse::to_receive(&broker, &self.name, access, self.spare)?;
+        let access = cx.world().common::<BrokerState>().granted(&self.name);
+        let from = ConsumerHandle::to_receive(&broker, &self.name, access, self.spare)?;
         Links::opened(cx.world(), cx.element(), &from.attachment());
         self.from = Some((broker, from));
         self.expected = None;
@@ -106,7 +107,7 @@ impl Element for FromConsumer {
         loop {
             let asked = left.min(limit);
             frame.set_limit(asked);
-            let received = broker.exchange().receive(from.place(), &mut cx.pool, frame);
+            let received = broker.dispatcher().receive(from.endpoint(), &mut cx.pool, frame);
             frame.set_limit(limit);
             if received > 0 {
                 self.packets += received as u64;
@@ -129,7 +130,7 @@ impl Element for FromConsumer {
     fn wake(&mut self) -> Wake<'_> {
         let Some((broker, from)) = &self.from else { return Wake::Never };
         from.events().forget();
-        if broker.exchange().arm(from.place()) {
+        if broker.dispatcher().arm(from.endpoint()) {
             Wake::Fd(std::os::fd::AsFd::as_fd(from.events()), Interest::Read)
         } else {
             Wake::Now

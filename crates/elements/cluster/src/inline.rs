@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{Access, Broker, Granted, InlineUse, Settled, Terms};
+use linerate_cluster::{Access, Broker, DrainResult, Granted, InlineConfig, InlineHandle};
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
-    Word,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    Right, Role, Word,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -16,7 +16,7 @@ use linerate_port::{Interest, Wake};
 use super::{
     FAMILY,
     access::{self, ACCESS, CELLS},
-    place::{Expected, Place, broker},
+    place::{BrokerState, Expected, broker},
 };
 
 /// Drop reasons.
@@ -91,7 +91,7 @@ pub(super) const CLASS: Class = Class {
     ],
     drops: DROPS,
     role: Role::Io,
-    live: true,
+    external_input: true,
     cost: "Two locks per frame, eight bytes written and read per packet, and what a flow is called, \
         unless `FLOWS` is 0. With `ACCESS write` and `FAIL open` a copy of each packet is kept, with \
         `ACCESS isolated` there are two copies.",
@@ -105,22 +105,22 @@ pub(super) const CLASS: Class = Class {
 struct InlineConsumer {
     name: String,
     granted: Granted,
-    terms: Terms,
+    terms: InlineConfig,
     expected: Option<Expected>,
-    asks: Option<(Arc<Broker>, InlineUse)>,
+    asks: Option<(Arc<Broker>, InlineHandle)>,
     /// When the first that waits has waited for long enough.
     due: Option<Instant>,
     packets: u64,
 }
 
 impl InlineConsumer {
-    fn new(make: &mut Make<'_>) -> InlineConsumer {
+    fn new(make: &mut ElementBuilder<'_>) -> InlineConsumer {
         let Word(name) = make.need("NAME");
         let word = make.get::<Word>("FAIL").map_or_else(|| "closed".into(), |Word(word)| word);
         if word != "open" && word != "closed" {
             make.error("FAIL: `open` or `closed`");
         }
-        let time = |make: &mut Make<'_>, name: &str, default| {
+        let time = |make: &mut ElementBuilder<'_>, name: &str, default| {
             let time = make.or::<Duration>(name, default);
             if time > TIME_LIMIT {
                 make.error(format!("{name}: at most an hour"));
@@ -139,21 +139,21 @@ impl InlineConsumer {
         let limit = time(make, "LIMIT", Duration::from_millis(10));
         let flow_time = time(make, "FLOW_TIME", Duration::from_secs(60));
         let granted =
-            Granted { access: access::of(make, Access::Read), cells: access::cells(make) };
-        let place = make.world.common::<Place>();
+            Granted { access: access::parse(make, Access::Read), cells: access::cells(make) };
+        let place = make.world.common::<BrokerState>();
         place.grant(make.name(), vec![(name.clone(), granted.access)]);
         InlineConsumer {
             name,
             granted,
             expected: Some(Expected::new(make)),
-            terms: Terms { limit, open: word == "open", most, flows, flow_time },
+            terms: InlineConfig { limit, open: word == "open", most, flows, flow_time },
             asks: None,
             due: None,
             packets: 0,
         }
     }
 
-    fn count_refused(cx: &mut Context, settled: &Settled) {
+    fn count_refused(cx: &mut Context, settled: &DrainResult) {
         let refused = settled.refused;
         for (reason, count) in [
             (DENIED, refused.denied),
@@ -171,9 +171,9 @@ impl InlineConsumer {
 impl Element for InlineConsumer {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        let access = cx.world().common::<Place>().granted(&self.name);
+        let access = cx.world().common::<BrokerState>().granted(&self.name);
         let granted = Granted { access, ..self.granted };
-        let asks = InlineUse::new(&broker, &self.name, granted, self.terms)?;
+        let asks = InlineHandle::new(&broker, &self.name, granted, self.terms)?;
         self.asks = Some((broker, asks));
         self.expected = None;
         cx.schedule();
@@ -183,7 +183,7 @@ impl Element for InlineConsumer {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.packets += frame.len() as u64;
         if let Some((broker, asks)) = &self.asks {
-            broker.exchange().ask(asks, &mut cx.pool, frame);
+            broker.dispatcher().ask(asks, &mut cx.pool, frame);
         }
         if !frame.is_empty() {
             cx.drop_frame(frame, FULL);
@@ -193,7 +193,7 @@ impl Element for InlineConsumer {
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let Some((broker, asks)) = &self.asks else { return Next::Sleep };
-        let settled = broker.exchange().settle(asks, &mut cx.pool, frame);
+        let settled = broker.dispatcher().drain(asks, &mut cx.pool, frame);
         self.due = settled.due;
         Self::count_refused(cx, &settled);
         if settled.more || !frame.is_empty() { Next::Again } else { Next::Idle }
@@ -213,7 +213,7 @@ impl Element for InlineConsumer {
             }));
         }
         asks.events().forget();
-        if broker.exchange().arm(asks.place()) {
+        if broker.dispatcher().arm(asks.endpoint()) {
             add(Wake::Fd(std::os::fd::AsFd::as_fd(asks.events()), Interest::Read));
         } else {
             add(Wake::Now);

@@ -7,7 +7,7 @@ use linerate_memory::shared::CELLS_MAX;
 use super::{from_consumer, inline, sharing};
 
 /// Arguments of elements about one name.
-struct Said {
+struct NameArguments {
     name: String,
     access: Access,
     /// Most packets it is lent, and most empty buffers, by the last element that sets them.
@@ -18,7 +18,7 @@ struct Said {
 /// Returns the programs of a plan that are isolated, and most buffers that each holds. Invalid
 /// arguments are reported by their elements, and are ignored here.
 pub fn isolated_programs(plan: &Plan) -> Vec<(String, u32)> {
-    let mut programs: Vec<Said> = Vec::new();
+    let mut programs: Vec<NameArguments> = Vec::new();
     for element in 0..plan.elements.len() {
         for said in said_by(plan, element) {
             match programs.iter_mut().find(|known| known.name == said.name) {
@@ -35,10 +35,10 @@ pub fn isolated_programs(plan: &Plan) -> Vec<(String, u32)> {
     }
     let isolated = programs.into_iter().filter(|program| program.access == Access::Isolated);
     let most = |cells: Option<u32>, spare| cells.unwrap_or(1).saturating_add(spare).min(CELLS_MAX);
-    isolated.map(|Said { name, cells, spare, .. }| (name, most(cells, spare))).collect()
+    isolated.map(|NameArguments { name, cells, spare, .. }| (name, most(cells, spare))).collect()
 }
 
-fn said_by(plan: &Plan, element: usize) -> Vec<Said> {
+fn said_by(plan: &Plan, element: usize) -> Vec<NameArguments> {
     let class = &plan.elements[element].class;
     let text = |name: &str| {
         let default = class.args.iter().find(|arg| arg.name == name).map_or("", |arg| arg.default);
@@ -68,7 +68,7 @@ fn said_by(plan: &Plan, element: usize) -> Vec<Said> {
         let is_apart = apart.split_whitespace().any(|of| of == name);
         let access = if is_apart { Access::Isolated } else { granted };
         let cells = (!receives).then(|| number("CELLS"));
-        Said { name, access, cells, spare: if receives { number("SPARE") } else { 0 } }
+        NameArguments { name, access, cells, spare: if receives { number("SPARE") } else { 0 } }
     };
     names.into_iter().map(said).collect()
 }

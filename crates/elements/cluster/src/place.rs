@@ -6,11 +6,11 @@ use std::{
 };
 
 use linerate_cluster::{Access, Broker, Hold};
-use linerate_graph::{Make, World};
+use linerate_graph::{BuildContext, ElementBuilder};
 
 /// State shared by all elements of a graph: the address of the broker, and grants.
 #[derive(Debug, Default)]
-pub(super) struct Place(Mutex<State>);
+pub(super) struct BrokerState(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -26,11 +26,11 @@ struct State {
 }
 
 /// An element that is not initialized yet.
-pub(super) struct Expected(Arc<Place>);
+pub(super) struct Expected(Arc<BrokerState>);
 
 impl Expected {
-    pub(super) fn new(make: &Make<'_>) -> Expected {
-        let place = make.world.common::<Place>();
+    pub(super) fn new(make: &ElementBuilder<'_>) -> Expected {
+        let place = make.world.common::<BrokerState>();
         place.state().expected += 1;
         Expected(place)
     }
@@ -46,7 +46,7 @@ impl Drop for Expected {
     }
 }
 
-impl Place {
+impl BrokerState {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no panic while held")
     }
@@ -78,8 +78,8 @@ impl Place {
 /// # Errors
 ///
 /// When no element has its address, or it cannot listen there; for the user.
-pub(super) fn broker(world: &World) -> Result<Arc<Broker>, String> {
-    let place = world.common::<Place>();
+pub(super) fn broker(world: &BuildContext) -> Result<Arc<Broker>, String> {
+    let place = world.common::<BrokerState>();
     let mut state = place.state();
     if let Some(broker) = state.broker.upgrade() {
         return Ok(broker);

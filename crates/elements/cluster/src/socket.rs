@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use linerate_cluster::Broker;
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Role, Text, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Role, Text,
+    unquoted,
 };
 
 use super::{
     FAMILY,
-    place::{Expected, Place, broker},
+    place::{BrokerState, Expected, broker},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -52,10 +53,10 @@ struct ClusterSocket {
 }
 
 impl ClusterSocket {
-    fn new(make: &mut Make<'_>) -> ClusterSocket {
+    fn new(make: &mut ElementBuilder<'_>) -> ClusterSocket {
         let Text(address) = make.need("ADDRESS");
         let address = unquoted(&address);
-        if !make.world.common::<Place>().set(&address) {
+        if !make.world.common::<BrokerState>().set(&address) {
             make.error("another element says already where programs attach");
         }
         ClusterSocket { expected: Some(Expected::new(make)), broker: None }
@@ -78,7 +79,7 @@ impl Element for ClusterSocket {
         match handler {
             "address" => Ok(broker.address()),
             _ => {
-                let lines = broker.exchange().consumers().into_iter().map(|(name, process)| {
+                let lines = broker.dispatcher().consumers().into_iter().map(|(name, process)| {
                     let process = process.map_or_else(|| "-".into(), |process| process.to_string());
                     format!("{name} {process}")
                 });

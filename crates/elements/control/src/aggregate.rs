@@ -3,8 +3,8 @@
 //! The element is `FastClick`'s; Click has none of that kind.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
-    Make, Role, lang::config::shift_word,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerRef,
+    HandlerResult, Role, lang::config::shift_word,
 };
 
 use super::{FAMILY, script::numbers};
@@ -41,7 +41,7 @@ struct HandlerAggregate {
 }
 
 impl HandlerAggregate {
-    fn new(make: &mut Make<'_>) -> HandlerAggregate {
+    fn new(make: &mut ElementBuilder<'_>) -> HandlerAggregate {
         let mut elements = Vec::new();
         for argument in make.rest() {
             let name = match shift_word(&argument) {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Listener as Listens, Make, Next, Role, TcpPort, Word,
+    Arg, Class, Context, Element, ElementBuilder, Listener as Listens, Next, Role, TcpPort, Word,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -25,11 +25,11 @@ use super::{
     socket::{
         client::Stream,
         is_own,
-        place::{Listener, Place, mode},
+        place::{ListenAddress, Listener, mode},
         places::{Guest, Source, Verdict, admit},
     },
 };
-use linerate_kit::printed::reason;
+use linerate_kit::output::reason;
 
 const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
 /// Bytes a client may be behind.
@@ -139,7 +139,7 @@ impl Client {
 
 #[derive(Default)]
 struct ChatterSocket {
-    place: Option<Place>,
+    place: Option<ListenAddress>,
     greets: bool,
     retries: i64,
     retry_warnings: bool,
@@ -164,7 +164,7 @@ struct Open {
 }
 
 /// Returns the place to listen at; `None` after an error.
-fn place(make: &mut Make<'_>) -> Option<Place> {
+fn place(make: &mut ElementBuilder<'_>) -> Option<ListenAddress> {
     let kind = make.need::<String>("TYPE").to_uppercase();
     match kind.as_str() {
         "" => None,
@@ -173,7 +173,7 @@ fn place(make: &mut Make<'_>) -> Option<Place> {
                 make.error("PORT: required argument missing");
             }
             let TcpPort(port) = make.get("PORT")?;
-            Some(Place::Tcp { port, or_above: false, address: None })
+            Some(ListenAddress::Tcp { port, or_above: false, address: None })
         }
         "UNIX" => {
             let name = if make.is_given("PORT") { "PORT" } else { "FILENAME" };
@@ -185,7 +185,7 @@ fn place(make: &mut Make<'_>) -> Option<Place> {
                 make.error("filename too long");
                 return None;
             }
-            Some(Place::Unix { name, mode: mode(make) })
+            Some(ListenAddress::Unix { name, mode: mode(make) })
         }
         _ => {
             make.error(format!("unknown socket type `{kind}'"));
@@ -195,7 +195,7 @@ fn place(make: &mut Make<'_>) -> Option<Place> {
 }
 
 impl ChatterSocket {
-    fn new(make: &mut Make<'_>) -> ChatterSocket {
+    fn new(make: &mut ElementBuilder<'_>) -> ChatterSocket {
         make.or("CHANNEL", Word::default());
         make.or("QUIET_CHANNEL", true);
         let place = place(make);
@@ -260,7 +260,7 @@ impl Open {
         })
     }
 
-    fn listen(&mut self, place: &Place) -> Result<(), String> {
+    fn listen(&mut self, place: &ListenAddress) -> Result<(), String> {
         let Some((listener, _)) = Listener::bind(place, false).map_err(|error| error.as_click())?
         else {
             return Ok(());

@@ -1,18 +1,18 @@
 //! `XDPFromDevice`, `XDPToDevice`: `AF_XDP` by the names a patched Click has for it.
 
-use linerate_graph::{Arg, Class, Handler, Make};
+use linerate_graph::{Arg, Class, ElementBuilder, Handler};
 use linerate_port::PortUri;
 
 use super::{
     dpdk,
     from_port::FromPort,
     named_ports::named,
-    names::{Kind, Naming},
+    names::{Framework, Naming},
     port_users::quietly,
     to_port::ToPort,
 };
 
-const NAMING: Naming = Naming { kind: Kind::Interface, argument: "DEV", options };
+const NAMING: Naming = Naming { kind: Framework::Interface, argument: "DEV", options };
 
 const ARGS: &[Arg] = &[
     Arg::required("DEV", "device", "the interface"),
@@ -82,14 +82,14 @@ fn mode(text: &str) -> Option<&'static str> {
     }
 }
 
-fn check_mode(make: &mut Make<'_>) {
+fn check_mode(make: &mut ElementBuilder<'_>) {
     make.or("ZEROCOPY", false);
     if mode(&make.or("MODE", String::new())).is_none() {
         make.error("MODE must be skb, drv or hw");
     }
 }
 
-fn options(make: &mut Make<'_>, uri: PortUri) -> PortUri {
+fn options(make: &mut ElementBuilder<'_>, uri: PortUri) -> PortUri {
     let asked = quietly::<String>(make, "MODE").and_then(|text| mode(&text));
     let uri = asked.into_iter().fold(uri, |uri, mode| uri.with("mode", mode));
     match quietly(make, "ZEROCOPY") {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Mutex};
 
-use linerate_graph::{Make, Preparation};
+use linerate_graph::{ElementBuilder, ElementStatements};
 use linerate_port::{DRIVERS, PortUri, UriError};
 
 use super::{names::named, port_users::quietly};
@@ -35,7 +35,7 @@ fn driver(method: &str) -> Option<&'static str> {
 }
 
 /// Returns the port that was declared for a device, or whose name it already is.
-pub(super) fn port(make: &Make<'_>, device: &str) -> Option<Result<PortUri, UriError>> {
+pub(super) fn port(make: &ElementBuilder<'_>, device: &str) -> Option<Result<PortUri, UriError>> {
     if let Some(uri) = named(make, device) {
         return Some(Ok(uri));
     }
@@ -44,7 +44,7 @@ pub(super) fn port(make: &Make<'_>, device: &str) -> Option<Result<PortUri, UriE
 }
 
 /// The port of a `FromDevice`.
-fn source(make: &mut Make<'_>) -> Result<PortUri, String> {
+fn source(make: &mut ElementBuilder<'_>) -> Result<PortUri, String> {
     let device: String = quietly(make, "DEVNAME").unwrap_or_default();
     if let Some(uri) = port(make, &device) {
         return uri.map_err(|error| error.to_string());
@@ -74,7 +74,7 @@ fn source(make: &mut Make<'_>) -> Result<PortUri, String> {
 }
 
 /// Tells `ToDevice` elements how a `FromDevice` reaches the same device.
-pub(super) fn prepare_source(make: &mut Make<'_>, _: &mut Preparation) {
+pub(super) fn prepare_source(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
     let device: Option<String> = quietly(make, "DEVNAME");
     if let (Some(device), Ok(uri)) = (device, source(make)) {
         make.world.common::<Devices>().add(&device, &uri);
@@ -82,7 +82,7 @@ pub(super) fn prepare_source(make: &mut Make<'_>, _: &mut Preparation) {
 }
 
 /// The port of a `FromDevice`; a stand-in after an error.
-pub(super) fn source_port(make: &mut Make<'_>) -> PortUri {
+pub(super) fn source_port(make: &mut ElementBuilder<'_>) -> PortUri {
     make.need::<String>("DEVNAME");
     // Reported where they are wrong.
     let _: (Option<bool>, Option<bool>, Option<bool>) =
@@ -96,7 +96,7 @@ pub(super) fn source_port(make: &mut Make<'_>) -> PortUri {
 
 /// The port of a `ToDevice`: by the method given, else as the `FromDevice` of
 /// the same device, else an `AF_PACKET` socket.
-pub(super) fn sink_port(make: &mut Make<'_>) -> PortUri {
+pub(super) fn sink_port(make: &mut ElementBuilder<'_>) -> PortUri {
     let device: String = make.need("DEVNAME");
     let method: String = make.get("METHOD").unwrap_or_default();
     let matching = make.world.common::<Devices>().find(&device);

@@ -1,17 +1,17 @@
 //! `FromDPDKDevice`, `ToDPDKDevice`, `DPDKInfo`: elements of configurations written for DPDK, on
 //! ports of ours.
 
-use linerate_graph::{Arg, Class, Handler, Inert, Make, Merge, Role, Signals};
+use linerate_graph::{Arg, Class, ElementBuilder, Handler, Inert, Merge, Role, Signals};
 
 use super::{
     DROPS, FAMILY,
     from_port::FromPort,
     named_ports::named,
-    names::{Kind, Naming, by_promisc},
+    names::{Framework, Naming, by_promisc},
     to_port::ToPort,
 };
 
-const NAMING: Naming = Naming { kind: Kind::Dpdk, argument: "PORT", options: by_promisc };
+const NAMING: Naming = Naming { kind: Framework::Dpdk, argument: "PORT", options: by_promisc };
 
 pub(super) const FROM: Class = Class {
     name: "FromDPDKDevice",
@@ -90,7 +90,7 @@ pub(super) const FROM: Class = Class {
     drops: DROPS,
     role: Role::Io,
     replicates: true,
-    live: true,
+    external_input: true,
     cost: "What the port's driver costs; the element adds one call per frame.",
     example: "DeviceInfo(0 null:?count=10);\n\
         FromDPDKDevice(0) -> Discard; DriverManager(wait 10ms, stop);",
@@ -100,7 +100,7 @@ pub(super) const FROM: Class = Class {
     ..Class::here()
 };
 
-fn from(make: &mut Make<'_>) -> FromPort {
+fn from(make: &mut ElementBuilder<'_>) -> FromPort {
     for argument in ["RSS_AGGREGATE", "PAINT_QUEUE"] {
         if make.or(argument, false) {
             make.error(format!("{argument}: ports do not tell"));
@@ -202,7 +202,7 @@ pub(super) const INFO: Class = Class {
 };
 
 /// Refuses a second element of the class.
-pub(super) fn only_one(make: &mut Make<'_>, refusal: &str) {
+pub(super) fn only_one(make: &mut ElementBuilder<'_>, refusal: &str) {
     let elements = &make.plan().elements;
     let class = elements[make.element()].class.name;
     if elements[..make.element()].iter().any(|element| element.class.name == class) {

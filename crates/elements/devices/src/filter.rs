@@ -61,7 +61,7 @@ impl Filter {
                 self.protocol.is_none_or(protocol)
                     && self.capture.as_ref().is_none_or(|capture| accepts(capture, arena, slot))
             };
-            frame.sift(wanted, |slot| others.push(slot));
+            frame.retain(wanted, |slot| others.push(slot));
             others.into_iter().for_each(|slot| cx.pool.give_one(slot));
         }
         let refused = (before.0 - frame.len() as u64, before.1 - frame.bytes());
@@ -87,7 +87,7 @@ impl Filter {
                 }
                 true
             };
-            frame.sift(is_ip, |slot| out.emit(1, slot));
+            frame.retain(is_ip, |slot| out.emit(1, slot));
         }
         refused
     }

@@ -8,9 +8,9 @@ use std::sync::{
 
 use linerate_filter::{Filter as CaptureFilter, Link as CaptureLink, Names};
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
-    device_ipv4, known_protocol, parse_bool, system_host, system_network, system_port,
-    system_station,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    Right, Role, device_ipv4, ethers_lookup, known_protocol, parse_bool, system_host,
+    system_network, system_port,
 };
 use linerate_memory::Frame;
 use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
@@ -19,9 +19,9 @@ use super::{
     DROPS, FAMILY, TICK,
     device::{prepare_source, source_port},
     filter::{Filter, Link},
-    intake::{Intake, LINK, Notes, read_link},
     keep_ticking, mode_text,
     port_users::{Sharing, has, port_argument},
+    rx_queue::{LINK, Notes, RxQueue, read_link},
 };
 
 /// Range that Click allows.
@@ -71,7 +71,7 @@ pub(super) const CLASS: Class = Class {
     drops: DROPS,
     role: Role::Io,
     replicates: true,
-    live: true,
+    external_input: true,
     cost: "What the port's driver costs; the element adds one call per frame.",
     example: "FromPort(null:?count=10, STOP true) -> Discard;",
     make: |make| Box::new(FromPort::new(make)),
@@ -99,7 +99,7 @@ const BY_CLICK: &str = "\
     With a `METHOD` other than `PCAP` it is ignored with a warning, as in Click.";
 
 /// Returns the filter of the arguments, for the packets of a port.
-fn capture_filter(make: &mut Make<'_>, port: &PortUri) -> Option<CaptureFilter> {
+fn capture_filter(make: &mut ElementBuilder<'_>, port: &PortUri) -> Option<CaptureFilter> {
     let text: String = make.or("BPF_FILTER", String::new());
     if text.is_empty() {
         return None;
@@ -114,7 +114,7 @@ fn capture_filter(make: &mut Make<'_>, port: &PortUri) -> Option<CaptureFilter> 
         protocol: &|name| known_protocol(name).filter(|number| *number <= u32::from(u8::MAX)),
         host: &system_host,
         network: &system_network,
-        station: &|name| system_station(name).map(|station| station.0),
+        station: &|name| ethers_lookup(name).map(|station| station.0),
         netmask: Some(device_ipv4(port.name()).map_or(0, |(_, mask)| mask.to_bits())),
     };
     // Libpcap on Linux has the outer tag of a frame that an interface receives beside the frame.
@@ -168,7 +168,7 @@ pub(super) const DEVICE: Class = Class {
 };
 
 pub(super) struct FromPort {
-    intake: Intake,
+    rx_queue: RxQueue,
     /// Packets of a turn, where it was given.
     burst: Option<usize>,
     filter: Option<Filter>,
@@ -180,14 +180,14 @@ pub(super) struct FromPort {
 }
 
 impl FromPort {
-    fn new(make: &mut Make<'_>) -> FromPort {
+    fn new(make: &mut ElementBuilder<'_>) -> FromPort {
         let uri = port_argument(make, "URI");
         let (burst, most) = (make.turn("BURST"), make.world.frame_limit);
         let stop = make.or("STOP", false);
         let replicas = make.replica().count;
         let running = stop.then(|| make.shared(|| AtomicUsize::new(replicas)));
         FromPort {
-            intake: Intake::new(make, uri, most, Notes { time: false, types: true }),
+            rx_queue: RxQueue::new(make, uri, most, Notes { time: false, types: true }),
             burst,
             filter: None,
             active: make.or("ACTIVE", true),
@@ -198,7 +198,7 @@ impl FromPort {
     }
 
     /// Makes one from Click's arguments.
-    fn device(make: &mut Make<'_>) -> FromPort {
+    fn device(make: &mut ElementBuilder<'_>) -> FromPort {
         let uri = source_port(make);
         let (burst, most) = (make.turn("BURST"), make.world.frame_limit);
         let snaplen: Option<usize> = make.get("SNAPLEN");
@@ -220,7 +220,7 @@ impl FromPort {
             force_ip: make.or("FORCE_IP", false),
         };
         FromPort {
-            intake: Intake::new(make, uri, most, Notes { time, types: true }),
+            rx_queue: RxQueue::new(make, uri, most, Notes { time, types: true }),
             burst,
             filter: filter.is_needed().then_some(filter),
             active: true,
@@ -232,13 +232,18 @@ impl FromPort {
 
     /// Makes one that shares the port's queues with others on it. It pauses while the port it sends
     /// to has no place.
-    pub(super) fn sharing(make: &mut Make<'_>, uri: PortUri, time: bool, active: bool) -> FromPort {
+    pub(super) fn sharing(
+        make: &mut ElementBuilder<'_>,
+        uri: PortUri,
+        time: bool,
+        active: bool,
+    ) -> FromPort {
         let burst = if has(make, "BURST") { make.turn("BURST") } else { None };
         let most = make.world.frame_limit;
         let queue = if has(make, "QUEUE") { make.or("QUEUE", 0) } else { 0 };
         let notes = Notes { time, types: true };
         FromPort {
-            intake: Intake::shared(make, uri, most, notes, Sharing::Queues(queue)),
+            rx_queue: RxQueue::shared(make, uri, most, notes, Sharing::Queues(queue)),
             burst,
             filter: None,
             active,
@@ -261,7 +266,7 @@ impl FromPort {
         if let Some(filter) = &self.filter {
             let refused = filter.apply(cx, frame);
             if refused.0 > 0 {
-                self.intake.uncount(cx, refused);
+                self.rx_queue.uncount(cx, refused);
             }
         }
     }
@@ -269,7 +274,7 @@ impl FromPort {
     /// Receives a frame; how many packets came, wanted or not.
     #[inline]
     fn receive(&mut self, cx: &mut Context, frame: &mut Frame) -> usize {
-        let received = self.intake.receive(cx, frame);
+        let received = self.rx_queue.receive(cx, frame);
         if received > 0 && self.filter.is_some() {
             self.choose(cx, frame);
         }
@@ -298,7 +303,7 @@ impl FromPort {
     #[cold]
     #[inline(never)]
     fn nothing(&mut self, cx: &Context) -> Next {
-        if !self.intake.ended() {
+        if !self.rx_queue.ended() {
             return Next::Idle;
         }
         self.end(cx);
@@ -333,16 +338,16 @@ impl Element for FromPort {
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        self.intake.tick(cx);
+        self.rx_queue.tick(cx);
         keep_ticking(cx, TICK);
     }
 
     fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
-        self.intake.wakes(add);
+        self.rx_queue.wakes(add);
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        self.intake.open(cx)?;
+        self.rx_queue.open(cx)?;
         keep_ticking(cx, TICK);
         cx.schedule();
         Ok(())
@@ -350,51 +355,51 @@ impl Element for FromPort {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<FromPort>() {
-            self.intake.take_state(cx, &mut old.intake);
+            self.rx_queue.take_state(cx, &mut old.rx_queue);
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        self.intake.close(cx);
+        self.rx_queue.close(cx);
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "count" => Ok(self.intake.received(cx).0.to_string()),
-            "bytes" => Ok(self.intake.received(cx).1.to_string()),
-            "packets" => Ok(self.intake.received(cx).0.to_string()),
-            "hw_count" => Ok(self.intake.ever(cx).0.to_string()),
-            "hw_bytes" => Ok(self.intake.ever(cx).1.to_string()),
+            "count" => Ok(self.rx_queue.received(cx).0.to_string()),
+            "bytes" => Ok(self.rx_queue.received(cx).1.to_string()),
+            "packets" => Ok(self.rx_queue.received(cx).0.to_string()),
+            "hw_count" => Ok(self.rx_queue.ever(cx).0.to_string()),
+            "hw_bytes" => Ok(self.rx_queue.ever(cx).1.to_string()),
             "hw_errors" => {
                 let errors = [DropReason::TooLong, DropReason::Malformed];
-                let dropped = errors.map(|reason| self.intake.dropped_for(cx, reason));
+                let dropped = errors.map(|reason| self.rx_queue.dropped_for(cx, reason));
                 Ok(dropped.iter().sum::<u64>().to_string())
             }
-            "nombufs" => Ok(self.intake.dropped_for(cx, DropReason::NoBuffer).to_string()),
+            "nombufs" => Ok(self.rx_queue.dropped_for(cx, DropReason::NoBuffer).to_string()),
             "hw_dropped" | "dropped" => {
-                Ok(self.intake.dropped_for(cx, DropReason::Overrun).to_string())
+                Ok(self.rx_queue.dropped_for(cx, DropReason::Overrun).to_string())
             }
-            "driver" => Ok(self.intake.uri().driver().into()),
+            "driver" => Ok(self.rx_queue.uri().driver().into()),
             "mac" => {
-                let info = self.intake.port().and_then(LeasedPort::info);
+                let info = self.rx_queue.port().and_then(LeasedPort::info);
                 let mac = info.and_then(|info| info.mac);
                 Ok(mac.map(|mac| mac.to_string()).unwrap_or_default())
             }
-            "nb_rx_queues" => Ok(self.intake.port().map_or(0, LeasedPort::receives).to_string()),
-            "nb_tx_queues" => Ok(self.intake.port().map_or(0, LeasedPort::transmits).to_string()),
-            "kernel_drops" => Ok(self.intake.dropped_for(cx, DropReason::Overrun).to_string()),
+            "nb_rx_queues" => Ok(self.rx_queue.port().map_or(0, LeasedPort::receives).to_string()),
+            "nb_tx_queues" => Ok(self.rx_queue.port().map_or(0, LeasedPort::transmits).to_string()),
+            "kernel_drops" => Ok(self.rx_queue.dropped_for(cx, DropReason::Overrun).to_string()),
             "encap" => Ok("ETHER".into()),
-            "counters" => Ok(self.intake.counters(cx)),
-            "uri" => Ok(self.intake.uri().to_string()),
-            "mode" => Ok(mode_text(self.intake.port())),
+            "counters" => Ok(self.rx_queue.counters(cx)),
+            "uri" => Ok(self.rx_queue.uri().to_string()),
+            "mode" => Ok(mode_text(self.rx_queue.port())),
             "active" => Ok(self.active.to_string()),
-            _ => read_link(self.intake.port(), handler),
+            _ => read_link(self.rx_queue.port(), handler),
         }
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
-            "reset_counts" | "reset_count" => self.intake.reset_counts(cx),
+            "reset_counts" | "reset_count" => self.rx_queue.reset_counts(cx),
             "active" => {
                 self.active =
                     parse_bool(value).ok_or_else(|| HandlerError::refused("syntax error"))?;

@@ -1,17 +1,18 @@
 //! `PollDevice`, `ToHostSniffers`: devices by elements of Click in the kernel.
 
-use linerate_graph::{Arg, Class, Handler, Make};
+use linerate_graph::{Arg, Class, ElementBuilder, Handler};
 use linerate_port::PortUri;
 
 use super::{
     dpdk,
     from_port::FromPort,
-    names::{Kind, Naming, named},
+    names::{Framework, Naming, named},
     port_users::quietly,
     to_port::ToPort,
 };
 
-const NAMING: Naming = Naming { kind: Kind::Interface, argument: "DEVNAME", options: by_promisc };
+const NAMING: Naming =
+    Naming { kind: Framework::Interface, argument: "DEVNAME", options: by_promisc };
 
 pub(super) const POLL_DEVICE: Class = Class {
     name: "PollDevice",
@@ -86,7 +87,7 @@ pub(super) const TO_HOST_SNIFFERS: Class = Class {
 };
 
 /// Sets the port to frames for this host alone, as Click's elements in the kernel do by default.
-fn by_promisc(make: &mut Make<'_>, uri: PortUri) -> PortUri {
+fn by_promisc(make: &mut ElementBuilder<'_>, uri: PortUri) -> PortUri {
     let on = quietly(make, "PROMISC").unwrap_or(false);
     uri.with("promisc", if on { "on" } else { "off" })
 }

@@ -10,7 +10,6 @@ mod dpdk;
 mod filter;
 mod follow_kernel;
 mod from_port;
-mod intake;
 mod kernel_module;
 #[cfg(test)]
 mod kernel_tests;
@@ -19,13 +18,14 @@ mod name_tests;
 mod named_ports;
 mod names;
 mod netmap;
-mod outlet;
 mod port_users;
+mod rx_queue;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod to_port;
 mod tunnel;
+mod tx_queue;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];

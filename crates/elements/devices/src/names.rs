@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use linerate_graph::{Arg, Class, Inert, Make, Preparation, Role, unquoted};
+use linerate_graph::{Arg, Class, ElementBuilder, ElementStatements, Inert, Role, unquoted};
 use linerate_host::interface;
 use linerate_port::{PortUri, UriError};
 
@@ -47,7 +47,7 @@ struct Named {
     ports: Mutex<HashMap<String, PortUri>>,
 }
 
-fn define(make: &mut Make<'_>, _: &mut Preparation) {
+fn define(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
     let named = make.world.common::<Named>();
     for argument in make.rest() {
         match definition(&argument) {
@@ -69,7 +69,7 @@ pub(super) fn definition(argument: &str) -> Option<Result<(String, PortUri), Uri
 }
 
 /// Returns the port that is defined for a name.
-pub(super) fn named(make: &Make<'_>, name: &str) -> Option<PortUri> {
+pub(super) fn named(make: &ElementBuilder<'_>, name: &str) -> Option<PortUri> {
     let said = || {
         let named = make.world.common::<Named>();
         let ports = named.ports.lock().expect("no panic while held");
@@ -80,7 +80,7 @@ pub(super) fn named(make: &Make<'_>, name: &str) -> Option<PortUri> {
 
 /// Framework of a device name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Framework {
     /// DPDK's: a port's number, or the place of a device on the PCI bus.
     Dpdk,
     /// netmap's: an interface with `netmap:` in front, perhaps, and a choice of
@@ -90,21 +90,21 @@ pub(super) enum Kind {
     Interface,
 }
 
-impl Kind {
+impl Framework {
     /// Returns the port of a name.
-    fn port(self, make: &Make<'_>, name: &str) -> Result<PortUri, String> {
+    fn port(self, make: &ElementBuilder<'_>, name: &str) -> Result<PortUri, String> {
         let known = |name: &str| port(make, name);
         if let Some(found) = known(name) {
             return found.map_err(|error| error.to_string());
         }
         match self {
-            Kind::Interface => Ok(PortUri::new("xdp", name)),
-            Kind::Dpdk if interface::find(name).is_ok() => Ok(PortUri::new("xdp", name)),
-            Kind::Dpdk => Err(format!("{name}: Unknown or invalid PORT; {}", advice(name))),
-            Kind::Netmap if name.starts_with("vale") => {
+            Framework::Interface => Ok(PortUri::new("xdp", name)),
+            Framework::Dpdk if interface::find(name).is_ok() => Ok(PortUri::new("xdp", name)),
+            Framework::Dpdk => Err(format!("{name}: Unknown or invalid PORT; {}", advice(name))),
+            Framework::Netmap if name.starts_with("vale") => {
                 Err(format!("{name}: there are no VALE switches; {}", advice(name)))
             }
-            Kind::Netmap => {
+            Framework::Netmap => {
                 let plain = plain(name);
                 let found = known(plain).unwrap_or_else(|| Ok(PortUri::new("xdp", plain)));
                 found.map_err(|error| error.to_string())
@@ -115,9 +115,9 @@ impl Kind {
     /// Returns the key under which senders look for a device.
     fn key(self, name: &str) -> String {
         match self {
-            Kind::Dpdk => format!("dpdk {name}"),
-            Kind::Netmap => format!("netmap {}", plain(name)),
-            Kind::Interface => name.into(),
+            Framework::Dpdk => format!("dpdk {name}"),
+            Framework::Netmap => format!("netmap {}", plain(name)),
+            Framework::Interface => name.into(),
         }
     }
 }
@@ -144,17 +144,17 @@ pub(super) fn plain(name: &str) -> &str {
 /// Arguments of an element about its device.
 #[derive(Clone, Copy)]
 pub(super) struct Naming {
-    pub(super) kind: Kind,
+    pub(super) kind: Framework,
     /// The argument with the device's name.
     pub(super) argument: &'static str,
     /// Options for a port without a definition.
-    pub(super) options: fn(&mut Make<'_>, PortUri) -> PortUri,
+    pub(super) options: fn(&mut ElementBuilder<'_>, PortUri) -> PortUri,
 }
 
 impl Naming {
     /// The port of an element; a stand-in that brings nothing where there need
     /// be none.
-    fn find(self, make: &mut Make<'_>) -> Result<PortUri, String> {
+    fn find(self, make: &mut ElementBuilder<'_>) -> Result<PortUri, String> {
         let name: String = quietly(make, self.argument).unwrap_or_default();
         let found = self.kind.port(make, &name);
         let is_missing = |uri: &PortUri| {
@@ -172,7 +172,7 @@ impl Naming {
     }
 
     /// Registers the port for senders to the same device.
-    pub(super) fn prepare(self, make: &mut Make<'_>) {
+    pub(super) fn prepare(self, make: &mut ElementBuilder<'_>) {
         let name: Option<String> = quietly(make, self.argument);
         if let (Some(name), Ok(uri)) = (name, self.find(make)) {
             make.world.common::<Devices>().add(&self.kind.key(&name), &uri);
@@ -180,7 +180,7 @@ impl Naming {
     }
 
     /// The port of an element that receives; a stand-in after an error.
-    pub(super) fn source(self, make: &mut Make<'_>) -> PortUri {
+    pub(super) fn source(self, make: &mut ElementBuilder<'_>) -> PortUri {
         make.need::<String>(self.argument);
         self.check(make);
         let found = self.find(make);
@@ -188,7 +188,7 @@ impl Naming {
     }
 
     /// The port of an element that sends; a stand-in after an error.
-    pub(super) fn sink(self, make: &mut Make<'_>) -> PortUri {
+    pub(super) fn sink(self, make: &mut ElementBuilder<'_>) -> PortUri {
         let name: String = make.need(self.argument);
         self.check(make);
         let devices: Arc<Devices> = make.world.common();
@@ -197,13 +197,13 @@ impl Naming {
     }
 
     /// Reports errors in an argument looked at before.
-    fn check(self, make: &mut Make<'_>) {
+    fn check(self, make: &mut ElementBuilder<'_>) {
         if has(make, NONEXISTENT) {
             make.or(NONEXISTENT, false);
         }
     }
 
-    fn or_stand_in(self, make: &mut Make<'_>, found: Result<PortUri, String>) -> PortUri {
+    fn or_stand_in(self, make: &mut ElementBuilder<'_>, found: Result<PortUri, String>) -> PortUri {
         found.unwrap_or_else(|error| {
             if make.is_given(self.argument) {
                 make.error(error);
@@ -214,7 +214,7 @@ impl Naming {
 }
 
 /// Restricts a port to frames for this host, if the arguments ask for that.
-pub(super) fn by_promisc(make: &mut Make<'_>, uri: PortUri) -> PortUri {
+pub(super) fn by_promisc(make: &mut ElementBuilder<'_>, uri: PortUri) -> PortUri {
     // Those that send have no such argument.
     let on = !has(make, "PROMISC") || quietly(make, "PROMISC").unwrap_or(true);
     if on { uri } else { uri.with("promisc", "off") }

@@ -7,11 +7,11 @@ use super::{
     dpdk::{self, only_one},
     from_port::FromPort,
     named_ports::named,
-    names::{Kind, Naming, by_promisc},
+    names::{Framework, Naming, by_promisc},
     to_port::ToPort,
 };
 
-const NAMING: Naming = Naming { kind: Kind::Netmap, argument: "DEVNAME", options: by_promisc };
+const NAMING: Naming = Naming { kind: Framework::Netmap, argument: "DEVNAME", options: by_promisc };
 
 pub(super) const FROM: Class = Class {
     name: "FromNetmapDevice",

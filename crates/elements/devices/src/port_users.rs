@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use linerate_graph::{Make, Replica, Text, Value, World};
+use linerate_graph::{BuildContext, ElementBuilder, Replica, Text, Value};
 use linerate_port::{Context as PortContext, Direction, LeasedPort, PortUri};
 
 /// The port elements of a graph, by the port's name.
@@ -149,7 +149,7 @@ impl Share {
     pub(super) fn open(
         &self,
         uri: &PortUri,
-        world: &World,
+        world: &BuildContext,
         sides: fn(&LeasedPort) -> usize,
         used: &str,
     ) -> (Arc<LeasedPort>, Result<(), String>) {
@@ -166,7 +166,7 @@ impl Share {
 }
 
 /// The port an argument names; a stand-in after an error.
-pub(super) fn port_argument(make: &mut Make<'_>, name: &str) -> PortUri {
+pub(super) fn port_argument(make: &mut ElementBuilder<'_>, name: &str) -> PortUri {
     let text = make.need::<Text>(name).0;
     if text.is_empty() {
         return PortUri::new("null", "");
@@ -179,13 +179,13 @@ pub(super) fn port_argument(make: &mut Make<'_>, name: &str) -> PortUri {
 }
 
 /// Returns true if the class being made has an argument of that name.
-pub(super) fn has(make: &Make<'_>, name: &str) -> bool {
+pub(super) fn has(make: &ElementBuilder<'_>, name: &str) -> bool {
     make.plan().elements[make.element()].class.arg(name).is_some()
 }
 
 /// Returns an argument's value if there is one that parses: for a look before arguments are
 /// checked, which then reports errors.
-pub(super) fn quietly<T: Value>(make: &mut Make<'_>, name: &str) -> Option<T> {
+pub(super) fn quietly<T: Value>(make: &mut ElementBuilder<'_>, name: &str) -> Option<T> {
     let Text(text) = make.get(name)?;
     make.parse(&text).ok()
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
-    Signals,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    Right, Role, Signals,
 };
 use linerate_memory::{FRAME_LIMIT, Frame};
 use linerate_port::{DropReason, PortUri, Wake};
@@ -12,10 +12,10 @@ use linerate_port::{DropReason, PortUri, Wake};
 use super::{
     DROPS, FAMILY, FLUSH, TICK,
     device::sink_port,
-    intake::{LINK, read_link},
     keep_ticking, mode_text,
-    outlet::Outlet,
     port_users::{has, port_argument},
+    rx_queue::{LINK, read_link},
+    tx_queue::TxQueue,
 };
 
 /// Packets that wait in front of a device of another framework.
@@ -89,7 +89,7 @@ const HANDLERS: &[Handler] = &[
 ];
 
 pub(super) struct ToPort {
-    outlet: Outlet,
+    tx_queue: TxQueue,
     /// Packets of a turn, where it was given.
     burst: Option<usize>,
     pulls: bool,
@@ -100,12 +100,12 @@ pub(super) struct ToPort {
 }
 
 impl ToPort {
-    fn new(make: &mut Make<'_>) -> ToPort {
+    fn new(make: &mut ElementBuilder<'_>) -> ToPort {
         let uri = port_argument(make, "URI");
         let pulls = make.input_is_pull(0);
         let waits = make.or("WAIT", false) || pulls;
         ToPort {
-            outlet: Outlet::new(make, uri, waits),
+            tx_queue: TxQueue::new(make, uri, waits),
             burst: make.turn("BURST"),
             pulls,
             blocks: waits,
@@ -114,12 +114,12 @@ impl ToPort {
     }
 
     /// Makes one from Click's arguments.
-    fn device(make: &mut Make<'_>) -> ToPort {
+    fn device(make: &mut ElementBuilder<'_>) -> ToPort {
         let uri = sink_port(make);
         make.or("DEBUG", false);
         let emits = make.outputs() > 0;
         ToPort {
-            outlet: Outlet::new(make, uri, true),
+            tx_queue: TxQueue::new(make, uri, true),
             burst: make.turn("BURST"),
             pulls: true,
             blocks: true,
@@ -128,12 +128,12 @@ impl ToPort {
     }
 
     /// Makes one in which packets wait, up to `IQUEUE` of them where it has that argument.
-    pub(super) fn queueing(make: &mut Make<'_>, uri: PortUri) -> ToPort {
+    pub(super) fn queueing(make: &mut ElementBuilder<'_>, uri: PortUri) -> ToPort {
         let queue = if has(make, "IQUEUE") { make.or("IQUEUE", IQUEUE) } else { IQUEUE };
         let blocks = has(make, "BLOCKING") && make.or("BLOCKING", false);
         let burst = if has(make, "BURST") { make.turn("BURST") } else { None };
         ToPort {
-            outlet: Outlet::holding(make, uri, queue.clamp(1, FRAME_LIMIT)),
+            tx_queue: TxQueue::holding(make, uri, queue.clamp(1, FRAME_LIMIT)),
             burst,
             pulls: make.input_is_pull(0),
             blocks,
@@ -152,7 +152,7 @@ impl ToPort {
                 None => cx.count_drops(DropReason::NoBuffer as usize, 1),
             }
         }
-        self.outlet.send(cx, &mut sent);
+        self.tx_queue.send(cx, &mut sent);
     }
 
     /// Marks the element as full and runs it again, as packets wait to be sent.
@@ -165,24 +165,24 @@ impl ToPort {
 
     /// Sends the waiting packets. Returns true if some were sent.
     fn retry(&mut self, cx: &mut Context) -> bool {
-        let sent = self.outlet.retry(cx);
-        cx.set_full(self.blocks && self.outlet.is_blocked());
+        let sent = self.tx_queue.retry(cx);
+        cx.set_full(self.blocks && self.tx_queue.is_blocked());
         sent
     }
 }
 
 impl Element for ToPort {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        self.outlet.send(cx, frame);
-        if self.outlet.is_blocked() {
+        self.tx_queue.send(cx, frame);
+        if self.tx_queue.is_blocked() {
             self.blocked(cx);
         }
     }
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        if self.outlet.is_blocked() {
+        if self.tx_queue.is_blocked() {
             let sent = self.retry(cx);
-            if self.outlet.is_blocked() {
+            if self.tx_queue.is_blocked() {
                 return if sent { Next::Again } else { Next::Idle };
             }
         }
@@ -200,9 +200,9 @@ impl Element for ToPort {
             if self.emits {
                 self.send_and_keep(cx, frame);
             } else {
-                self.outlet.send(cx, frame);
+                self.tx_queue.send(cx, frame);
             }
-            if left == 0 || self.burst.is_none() || self.outlet.is_blocked() {
+            if left == 0 || self.burst.is_none() || self.tx_queue.is_blocked() {
                 break;
             }
             if self.emits {
@@ -218,31 +218,31 @@ impl Element for ToPort {
 
     fn timer(&mut self, cx: &mut Context, timer: u32, _: &mut Frame) {
         if timer == TICK {
-            self.outlet.tick(cx);
+            self.tx_queue.tick(cx);
             keep_ticking(cx, TICK);
         }
     }
 
     fn idle(&mut self, cx: &mut Context) {
-        self.outlet.idle(cx, FLUSH);
+        self.tx_queue.idle(cx, FLUSH);
     }
 
     fn room(&self) -> usize {
-        match self.outlet.room() {
+        match self.tx_queue.room() {
             room if self.blocks => room,
             _ => usize::MAX,
         }
     }
 
     fn wake(&mut self) -> Wake<'_> {
-        if self.outlet.is_blocked() {
-            return self.outlet.wake();
+        if self.tx_queue.is_blocked() {
+            return self.tx_queue.wake();
         }
         Wake::At(Instant::now() + LOOK_AGAIN)
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        self.outlet.open(cx)?;
+        self.tx_queue.open(cx)?;
         keep_ticking(cx, TICK);
         if self.pulls {
             cx.schedule();
@@ -252,38 +252,38 @@ impl Element for ToPort {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<ToPort>() {
-            self.outlet.take_state(&mut old.outlet);
-            if self.outlet.is_blocked() {
+            self.tx_queue.take_state(&mut old.tx_queue);
+            if self.tx_queue.is_blocked() {
                 cx.schedule();
             }
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        self.outlet.close(cx);
+        self.tx_queue.close(cx);
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "count" => Ok(self.outlet.sent().0.to_string()),
-            "bytes" => Ok(self.outlet.sent().1.to_string()),
-            "hw_count" => Ok(self.outlet.ever().0.to_string()),
-            "hw_bytes" => Ok(self.outlet.ever().1.to_string()),
-            "dropped" | "drops" => Ok(self.outlet.dropped(cx, |_| true).to_string()),
+            "count" => Ok(self.tx_queue.sent().0.to_string()),
+            "bytes" => Ok(self.tx_queue.sent().1.to_string()),
+            "hw_count" => Ok(self.tx_queue.ever().0.to_string()),
+            "hw_bytes" => Ok(self.tx_queue.ever().1.to_string()),
+            "dropped" | "drops" => Ok(self.tx_queue.dropped(cx, |_| true).to_string()),
             "hw_errors" => {
-                let dropped = self.outlet.dropped(cx, |reason| reason != DropReason::QueueFull);
+                let dropped = self.tx_queue.dropped(cx, |reason| reason != DropReason::QueueFull);
                 Ok(dropped.to_string())
             }
-            "counters" => Ok(self.outlet.counters(cx)),
-            "uri" => Ok(self.outlet.uri().to_string()),
-            "mode" => Ok(mode_text(self.outlet.port())),
-            _ => read_link(self.outlet.port(), handler),
+            "counters" => Ok(self.tx_queue.counters(cx)),
+            "uri" => Ok(self.tx_queue.uri().to_string()),
+            "mode" => Ok(mode_text(self.tx_queue.port())),
+            _ => read_link(self.tx_queue.port(), handler),
         }
     }
 
     fn write(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "reset_counts" => self.outlet.reset_counts(),
+            "reset_counts" => self.tx_queue.reset_counts(),
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

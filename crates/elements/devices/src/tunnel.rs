@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Ipv4Prefix, Make, Next,
-    Preparation, Role, Text, Value,
+    Arg, Class, Context, Element, ElementBuilder, ElementStatements, Handler, HandlerError,
+    HandlerResult, Ipv4Prefix, Next, Role, Text, Value,
 };
 use linerate_host::interface;
 use linerate_memory::{Frame, Slot};
@@ -21,10 +21,10 @@ use super::{
     DROPS, FAMILY, FLUSH, TICK,
     device::Devices,
     filter::{Filter, assume_ipv4},
-    intake::{Intake, Notes},
     keep_ticking,
-    outlet::Outlet,
     port_users::quietly,
+    rx_queue::{Notes, RxQueue},
+    tx_queue::TxQueue,
 };
 
 /// Time until a source without notification is pulled again.
@@ -70,7 +70,7 @@ pub(super) const KERNEL_TAP: Class = Class {
     handlers: HANDLERS,
     drops: DROPS,
     role: Role::Io,
-    live: true,
+    external_input: true,
     cost: "A system call and a copy per packet, each way.",
     example: "KernelTap(192.0.2.1/24) -> Discard; DriverManager(wait 10ms, stop);",
     make: |make| Box::new(Tunnel::kernel(make, "tap")),
@@ -140,8 +140,8 @@ pub(super) const TO_HOST: Class = Class {
 };
 
 struct Tunnel {
-    intake: Option<Intake>,
-    outlet: Option<Outlet>,
+    rx_queue: Option<RxQueue>,
+    tx_queue: Option<TxQueue>,
     filter: Option<Filter>,
     /// Whether IPv4 headers are taken to be there.
     assumes: bool,
@@ -162,7 +162,11 @@ struct Given {
 }
 
 /// Returns an argument's value; its error goes to `errors`.
-fn value<T: Value>(make: &mut Make<'_>, name: &str, errors: &mut Vec<String>) -> Option<T> {
+fn value<T: Value>(
+    make: &mut ElementBuilder<'_>,
+    name: &str,
+    errors: &mut Vec<String>,
+) -> Option<T> {
     let Text(text) = make.get(name)?;
     let parsed = make.parse(&text);
     parsed.map_err(|error| errors.push(format!("{name}: {error}"))).ok()
@@ -170,7 +174,11 @@ fn value<T: Value>(make: &mut Make<'_>, name: &str, errors: &mut Vec<String>) ->
 
 /// Returns the options of the arguments for the interface, as those of a port's name, and errors in
 /// them.
-fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUri, Vec<String>) {
+fn settings(
+    make: &mut ElementBuilder<'_>,
+    address: &str,
+    mac: Option<MacAddr>,
+) -> (PortUri, Vec<String>) {
     let mut errors = Vec::new();
     let mut uri = PortUri::new("", "");
     let network: Option<Ipv4Prefix> = value(make, address, &mut errors);
@@ -204,7 +212,7 @@ fn settings(make: &mut Make<'_>, address: &str, mac: Option<MacAddr>) -> (PortUr
 }
 
 /// Returns the interface the element had before, or the first of its kind with a free name.
-fn free_port(make: &Make<'_>, kind: &str, settings: &PortUri) -> PortUri {
+fn free_port(make: &ElementBuilder<'_>, kind: &str, settings: &PortUri) -> PortUri {
     let given = make.world.common::<Given>();
     let mut names = given.names.lock().expect("no panic while held");
     let leases = &make.world.ports.leases;
@@ -220,7 +228,7 @@ fn free_port(make: &Make<'_>, kind: &str, settings: &PortUri) -> PortUri {
 }
 
 /// The port of a `FromHost`, for the `ToHost` of the same name.
-fn prepare_host(make: &mut Make<'_>, _: &mut Preparation) {
+fn prepare_host(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
     if let Some(name) = quietly::<String>(make, "DEVNAME") {
         let (settings, _) = settings(make, "DST", None);
         make.world.common::<Devices>().add(&host(&name), &settings.named("tap", &name));
@@ -233,12 +241,12 @@ fn host(name: &str) -> String {
 }
 
 impl Tunnel {
-    fn new(make: &mut Make<'_>, uri: &PortUri, receives: bool) -> Tunnel {
+    fn new(make: &mut ElementBuilder<'_>, uri: &PortUri, receives: bool) -> Tunnel {
         let burst = make.world.frame_limit;
         let pulls = make.input_is_pull(0);
         Tunnel {
-            intake: receives.then(|| Intake::new(make, uri.clone(), burst, NOTES)),
-            outlet: (make.inputs() > 0).then(|| Outlet::new(make, uri.clone(), pulls)),
+            rx_queue: receives.then(|| RxQueue::new(make, uri.clone(), burst, NOTES)),
+            tx_queue: (make.inputs() > 0).then(|| TxQueue::new(make, uri.clone(), pulls)),
             filter: None,
             assumes: false,
             burst,
@@ -249,7 +257,7 @@ impl Tunnel {
         }
     }
 
-    fn kernel(make: &mut Make<'_>, kind: &str) -> Tunnel {
+    fn kernel(make: &mut ElementBuilder<'_>, kind: &str) -> Tunnel {
         if !make.is_given("ADDR") {
             make.error("ADDR: required argument missing");
         }
@@ -267,18 +275,18 @@ impl Tunnel {
         let burst = make.burst("BURST");
         let filter = (!tap).then_some(Filter::RAW_IP);
         let mut tunnel = Tunnel { filter, burst, ..Tunnel::new(make, &uri, true) };
-        tunnel.intake = Some(Intake::new(make, uri, burst, NOTES));
+        tunnel.rx_queue = Some(RxQueue::new(make, uri, burst, NOTES));
         tunnel
     }
 
-    fn from_host(make: &mut Make<'_>) -> Tunnel {
+    fn from_host(make: &mut ElementBuilder<'_>) -> Tunnel {
         let name: String = make.need("DEVNAME");
         let (settings, errors) = settings(make, "DST", None);
         errors.into_iter().for_each(|error| make.error(error));
         Tunnel { assumes: true, ..Tunnel::new(make, &settings.named("tap", &name), true) }
     }
 
-    fn to_host(make: &mut Make<'_>) -> Tunnel {
+    fn to_host(make: &mut ElementBuilder<'_>) -> Tunnel {
         let name: String = make.need("DEVNAME");
         let found = make.world.common::<Devices>().find(&host(&name));
         let lacks = found.is_none().then(|| {
@@ -291,7 +299,7 @@ impl Tunnel {
     /// Sends the packets of a frame; of IP packets without the bytes in front of their header, and
     /// others are dropped.
     fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let Some(outlet) = &mut self.outlet else { return };
+        let Some(tx_queue) = &mut self.tx_queue else { return };
         if self.raw {
             let annotated = cx.world().annotated;
             let arena = cx.pool.arena();
@@ -304,20 +312,20 @@ impl Tunnel {
                 let version = arena.packet(slot).first().map(|byte| byte >> 4);
                 matches!(version, Some(4 | 6))
             };
-            frame.sift(is_ip, |slot| refused.push(slot));
+            frame.retain(is_ip, |slot| refused.push(slot));
             let malformed = DropReason::Malformed as usize;
             self.refused.drain(..).for_each(|slot| cx.drop_packet(slot, malformed));
         }
-        outlet.send(cx, frame);
-        if outlet.is_blocked() {
+        tx_queue.send(cx, frame);
+        if tx_queue.is_blocked() {
             cx.schedule();
         }
     }
 
     /// Moves packets that are pulled or wait. Returns true if there were any.
     fn run_outlet(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
-        let Some(outlet) = &mut self.outlet else { return false };
-        if outlet.is_blocked() && (!outlet.retry(cx) || outlet.is_blocked()) {
+        let Some(tx_queue) = &mut self.tx_queue else { return false };
+        if tx_queue.is_blocked() && (!tx_queue.retry(cx) || tx_queue.is_blocked()) {
             return false;
         }
         if !self.pulls || cx.pull(0, self.burst, frame) == 0 {
@@ -328,7 +336,7 @@ impl Tunnel {
     }
 
     fn is_blocked(&self) -> bool {
-        self.outlet.as_ref().is_some_and(Outlet::is_blocked)
+        self.tx_queue.as_ref().is_some_and(TxQueue::is_blocked)
     }
 }
 
@@ -341,7 +349,7 @@ impl Element for Tunnel {
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
         let sent = self.run_outlet(cx, frame);
-        let Some(intake) = &mut self.intake else {
+        let Some(rx_queue) = &mut self.rx_queue else {
             return if sent {
                 Next::Again
             } else if self.is_blocked() {
@@ -350,7 +358,7 @@ impl Element for Tunnel {
                 Next::Sleep
             };
         };
-        if intake.receive(cx, frame) > 0 {
+        if rx_queue.receive(cx, frame) > 0 {
             if let Some(filter) = &self.filter {
                 filter.apply(cx, frame);
             }
@@ -366,28 +374,28 @@ impl Element for Tunnel {
         if timer != TICK {
             return;
         }
-        if let Some(intake) = &mut self.intake {
-            intake.tick(cx);
+        if let Some(rx_queue) = &mut self.rx_queue {
+            rx_queue.tick(cx);
         }
-        if let Some(outlet) = &mut self.outlet {
-            outlet.tick(cx);
+        if let Some(tx_queue) = &mut self.tx_queue {
+            tx_queue.tick(cx);
         }
         keep_ticking(cx, TICK);
     }
 
     fn idle(&mut self, cx: &mut Context) {
-        if let Some(outlet) = &mut self.outlet {
-            outlet.idle(cx, FLUSH);
+        if let Some(tx_queue) = &mut self.tx_queue {
+            tx_queue.idle(cx, FLUSH);
         }
     }
 
     fn wakes<'a>(&'a mut self, add: &mut dyn FnMut(Wake<'a>)) {
         let blocked = self.is_blocked();
-        if let Some(intake) = &mut self.intake {
-            intake.wakes(add);
+        if let Some(rx_queue) = &mut self.rx_queue {
+            rx_queue.wakes(add);
         }
-        match &mut self.outlet {
-            Some(outlet) if blocked => add(outlet.wake()),
+        match &mut self.tx_queue {
+            Some(tx_queue) if blocked => add(tx_queue.wake()),
             Some(_) if self.pulls => add(Wake::At(Instant::now() + LOOK_AGAIN)),
             _ => {}
         }
@@ -397,14 +405,14 @@ impl Element for Tunnel {
         if let Some(lacks) = self.lacks.take() {
             return Err(lacks);
         }
-        if let Some(intake) = &mut self.intake {
-            intake.open(cx)?;
+        if let Some(rx_queue) = &mut self.rx_queue {
+            rx_queue.open(cx)?;
         }
-        if let Some(outlet) = &mut self.outlet {
-            outlet.open(cx)?;
+        if let Some(tx_queue) = &mut self.tx_queue {
+            tx_queue.open(cx)?;
         }
         keep_ticking(cx, TICK);
-        if self.intake.is_some() {
+        if self.rx_queue.is_some() {
             cx.schedule();
         }
         Ok(())
@@ -412,40 +420,40 @@ impl Element for Tunnel {
 
     fn take_state(&mut self, cx: &mut Context, old: &mut dyn Element) {
         let Some(old) = old.downcast_mut::<Tunnel>() else { return };
-        if let (Some(intake), Some(old)) = (&mut self.intake, &mut old.intake) {
-            intake.take_state(cx, old);
+        if let (Some(rx_queue), Some(old)) = (&mut self.rx_queue, &mut old.rx_queue) {
+            rx_queue.take_state(cx, old);
         }
-        if let (Some(outlet), Some(old)) = (&mut self.outlet, &mut old.outlet) {
-            outlet.take_state(old);
+        if let (Some(tx_queue), Some(old)) = (&mut self.tx_queue, &mut old.tx_queue) {
+            tx_queue.take_state(old);
         }
     }
 
     fn close(&mut self, cx: &mut Context) {
-        if let Some(outlet) = &mut self.outlet {
-            outlet.close(cx);
+        if let Some(tx_queue) = &mut self.tx_queue {
+            tx_queue.close(cx);
         }
-        if let Some(intake) = &mut self.intake {
-            intake.close(cx);
+        if let Some(rx_queue) = &mut self.rx_queue {
+            rx_queue.close(cx);
         }
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "dev_name" => {
-                let intake = self.intake.as_ref().map(Intake::uri);
-                let uri = intake.or(self.outlet.as_ref().map(Outlet::uri));
+                let rx_queue = self.rx_queue.as_ref().map(RxQueue::uri);
+                let uri = rx_queue.or(self.tx_queue.as_ref().map(TxQueue::uri));
                 Ok(uri.map(|uri| uri.name().to_owned()).unwrap_or_default())
             }
             "packets" => {
-                Ok(self.intake.as_mut().map_or(0, |intake| intake.received(cx).0).to_string())
+                Ok(self.rx_queue.as_mut().map_or(0, |rx_queue| rx_queue.received(cx).0).to_string())
             }
             "counters" => {
                 let mut lines = Vec::new();
-                if let Some(intake) = &mut self.intake {
-                    lines.extend(intake.counters(cx).lines().map(|line| format!("in_{line}")));
+                if let Some(rx_queue) = &mut self.rx_queue {
+                    lines.extend(rx_queue.counters(cx).lines().map(|line| format!("in_{line}")));
                 }
-                if let Some(outlet) = &mut self.outlet {
-                    lines.extend(outlet.counters(cx).lines().map(|line| format!("out_{line}")));
+                if let Some(tx_queue) = &mut self.tx_queue {
+                    lines.extend(tx_queue.counters(cx).lines().map(|line| format!("out_{line}")));
                 }
                 Ok(lines.join("\n"))
             }

@@ -1,6 +1,6 @@
 //! `BPDUGuard`: drops messages between bridges.
 
-use linerate_graph::{Arguments, Class, Exit, Make, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::FAMILY;
@@ -43,20 +43,20 @@ struct BpduGuard {
 }
 
 impl BpduGuard {
-    fn set_free(&mut self, _: &mut Make<'_>) {
+    fn set_free(&mut self, _: &mut ElementBuilder<'_>) {
         self.free = if self.bpdu_only { 0 } else { 15 };
     }
 }
 
 impl Step<Reads> for BpduGuard {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let head = packet.bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         if (head >> 16) & !self.free != PREFIX {
             return Ok(());
         }
         self.count += 1;
-        Err(Exit::Refuse(RESERVED))
+        Err(Exit::ErrorOutput(RESERVED))
     }
 }
 

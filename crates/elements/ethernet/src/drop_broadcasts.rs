@@ -1,10 +1,10 @@
 //! `DropBroadcasts`: drops packets sent by broadcast or multicast.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{annotations::is_link_broadcast, said::Said};
+use linerate_kit::{annotations::is_link_broadcast, log_once::LogOnce};
 
 /// Drop reason.
 const BROADCAST: usize = 0;
@@ -18,7 +18,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    asks_type: true,
+    needs_packet_type: true,
     drops: &["broadcast or multicast"],
     shows_order: |_, _| true,
     cost: "Reads a line of annotations per packet.",
@@ -34,8 +34,8 @@ struct DropBroadcasts {
     drops: u64,
     /// Whether there was none before.
     none_yet: bool,
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
 }
 
 impl Step<Reads> for DropBroadcasts {
@@ -43,19 +43,19 @@ impl Step<Reads> for DropBroadcasts {
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // Most frames have none, and are left as they are.
         let mut any = false;
-        let Context { pool, survey, .. } = cx;
-        pool.arena().for_each_meta(frame, survey, |meta| any |= is_link_broadcast(meta));
+        let Context { pool, header_cache, .. } = cx;
+        pool.arena().for_each_meta(frame, header_cache, |meta| any |= is_link_broadcast(meta));
         self.none_yet = self.drops == 0;
         any
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         if !is_link_broadcast(packet.meta()) {
             return Ok(());
         }
         self.drops += 1;
-        Err(Exit::Refuse(BROADCAST))
+        Err(Exit::ErrorOutput(BROADCAST))
     }
 
     fn end(&mut self, cx: &mut Context) {

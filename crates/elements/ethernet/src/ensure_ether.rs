@@ -1,6 +1,6 @@
 //! `EnsureEther`: an Ethernet header for packets that have none.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -38,7 +38,7 @@ struct EnsureEther {
 }
 
 impl EnsureEther {
-    fn new(make: &mut Make<'_>) -> EnsureEther {
+    fn new(make: &mut ElementBuilder<'_>) -> EnsureEther {
         let ethertype: u32 = make.or("ETHERTYPE", 0x0800);
         let source = make.or("SRC", MacAddr([1; 6]));
         let destination = make.or("DST", MacAddr([2; 6]));
@@ -93,7 +93,7 @@ fn is_ip(bytes: &[u8]) -> bool {
 impl Element for EnsureEther {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut failed = Vec::new();
-        frame.sift(|slot| self.ensure(cx, slot), |slot| failed.push(slot));
+        frame.retain(|slot| self.ensure(cx, slot), |slot| failed.push(slot));
         failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::TOO_LONG));
     }
 }

@@ -1,7 +1,9 @@
 //! `GetEtherAddress`, `SetEtherAddress`, `StoreEtherAddress`: Ethernet addresses
 //! between packets and their annotations.
 
-use linerate_graph::{Arguments, Class, Exit, Make, Right, Step, Way, Word, parse_integer};
+use linerate_graph::{
+    Arguments, Class, ElementBuilder, Exit, Right, Step, Verdict, Word, parse_integer,
+};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -60,7 +62,7 @@ pub(super) const STORE: Class = Class {
 const ADDRESS: usize = 6;
 
 /// The argument `OFFSET`.
-fn offset(make: &mut Make<'_>, name: &str) -> usize {
+fn offset(make: &mut ElementBuilder<'_>, name: &str) -> usize {
     let Some(Word(word)) = make.get(name) else { return 0 };
     let offset = match word.to_ascii_lowercase().as_str() {
         "src" => Some(6),
@@ -87,10 +89,10 @@ struct GetEtherAddress {
 
 impl Step for GetEtherAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (bytes, meta) = packet.parts();
         let address = bytes.get(self.offset..).and_then(|rest| rest.first_chunk());
-        self.anno.set(meta, *address.ok_or(Exit::Refuse(SHORT))?);
+        self.anno.set(meta, *address.ok_or(Exit::ErrorOutput(SHORT))?);
         Ok(())
     }
 }
@@ -108,7 +110,7 @@ struct SetEtherAddress {
 
 impl Step for SetEtherAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.anno.set(packet.meta_mut(), self.addr.0.0);
         Ok(())
     }
@@ -130,7 +132,7 @@ struct StoreEtherAddress {
 }
 
 impl StoreEtherAddress {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if make.is_given("ADDR") == make.is_given("ANNO") {
             make.error("must specify exactly one of ADDR/ANNO");
         }
@@ -139,10 +141,11 @@ impl StoreEtherAddress {
 
 impl Step for StoreEtherAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (bytes, meta) = packet.parts();
         let place = bytes.get_mut(self.offset..).and_then(|rest| rest.first_chunk_mut());
-        *place.ok_or(Exit::Refuse(SHORT))? = self.anno.map_or(self.addr.0.0, |anno| anno.get(meta));
+        *place.ok_or(Exit::ErrorOutput(SHORT))? =
+            self.anno.map_or(self.addr.0.0, |anno| anno.get(meta));
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! `EtherEncap`: a fixed Ethernet header in front of packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{FAMILY, header, written};
 use linerate_kit::{
     ether::{HEADER, bytes, mac_text},
-    written::record_argument,
+    handler_values::record_argument,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -42,7 +42,7 @@ struct EtherEncap {
 }
 
 impl EtherEncap {
-    fn new(make: &mut Make<'_>) -> EtherEncap {
+    fn new(make: &mut ElementBuilder<'_>) -> EtherEncap {
         let ethertype = make.need("ETHERTYPE");
         let (source, destination) = (make.need("SRC"), make.need("DST"));
         EtherEncap { header: bytes(destination, source, ethertype) }

@@ -1,6 +1,6 @@
 //! `EtherMirror`: swaps source and destination.
 
-use linerate_graph::{Arguments, Class, Step, Way};
+use linerate_graph::{Arguments, Class, Step, Verdict};
 use linerate_memory::PacketMut;
 use linerate_packet::rewrite::swap_macs;
 
@@ -24,7 +24,7 @@ struct EtherMirror;
 
 impl Step for EtherMirror {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         // One that is too short stays as it is.
         let _ = swap_macs(packet.bytes_mut());
         Ok(())

@@ -1,12 +1,12 @@
 //! `EtherPauseSource`: generates PAUSE frames (IEEE 802.3, annex 31B).
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Seconds,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Seconds,
 };
 use linerate_kit::{
     ether::mac_text,
+    handler_values::{boolean_or, integer_or, value_of},
     ip::{ETHERNET, get16, put16},
-    written::{boolean_or, integer_or, value_of},
 };
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
@@ -73,7 +73,7 @@ fn mac(bytes: &[u8], at: usize) -> MacAddr {
 }
 
 impl PauseSource {
-    fn new(make: &mut Make<'_>) -> PauseSource {
+    fn new(make: &mut ElementBuilder<'_>) -> PauseSource {
         let mut bytes = [0; LENGTH];
         bytes[6..12].copy_from_slice(&make.need::<MacAddr>("SRC").0);
         put16(&mut bytes, TIME, make.need("PAUSETIME"));

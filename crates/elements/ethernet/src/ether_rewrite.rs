@@ -1,14 +1,16 @@
 //! `EtherRewrite`: sets the Ethernet addresses.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right, Writes};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right, Writes,
+};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{ADDRESSES, FAMILY, ether_encap::address, written};
 use linerate_kit::{
     ether::{bytes, mac_text},
+    handler_values::record_argument,
     mac_header::{are_marked, marked},
-    written::record_argument,
 };
 
 /// Drop reason.
@@ -46,7 +48,7 @@ struct EtherRewrite {
 }
 
 impl EtherRewrite {
-    fn new(make: &mut Make<'_>) -> EtherRewrite {
+    fn new(make: &mut ElementBuilder<'_>) -> EtherRewrite {
         let (source, destination) = (make.need("SRC"), make.need("DST"));
         let header = bytes(destination, source, 0);
         let addresses = header.first_chunk().copied().unwrap_or_default();
@@ -57,7 +59,7 @@ impl EtherRewrite {
 impl Element for EtherRewrite {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         if !self.marked {
-            cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
                 if let Some(to) = packet.bytes_mut().first_chunk_mut() {
                     *to = self.addresses;
                 }

@@ -1,16 +1,16 @@
 //! `EtherSwitch` and `ListenEtherSwitch`: learning switches without VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, Handler, HandlerError, HandlerResult, Inert, Make, Merge,
-    Seconds,
+    Arg, Class, Context, Copies, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Inert, Merge, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
 use super::{
     FAMILY,
-    mac_table::{FLOOD, MacTable, NOBODY, NOWHERE, keys_of},
+    mac_table::{FLOOD, MacTable, NO_HOST, NOWHERE, keys_of},
 };
-use linerate_kit::{ether::mac_text, written::value_of};
+use linerate_kit::{ether::mac_text, handler_values::value_of};
 
 /// Drop reasons.
 const SAME_PORT: usize = 0;
@@ -110,7 +110,7 @@ pub(super) struct EtherSwitch {
 }
 
 impl EtherSwitch {
-    fn new(make: &mut Make<'_>) -> Option<EtherSwitch> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<EtherSwitch> {
         let ports = make.inputs();
         let listens = make.outputs() > ports;
         Some(EtherSwitch { hosts: MacTable::from_args(make, ports)?, ports: ports as u32, listens })
@@ -188,7 +188,7 @@ impl Element for EtherSwitch {
         let mut outputs = std::mem::take(outputs);
         if shortest != 0 {
             let destinations = self.hosts.destinations().iter();
-            let short = outputs.iter_mut().zip(destinations).filter(|(_, key)| **key == NOBODY);
+            let short = outputs.iter_mut().zip(destinations).filter(|(_, key)| **key == NO_HOST);
             short.for_each(|(output, _)| *output = NOWHERE);
         }
         self.send_each(cx, port, frame, &outputs);

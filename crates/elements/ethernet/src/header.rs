@@ -1,9 +1,9 @@
 //! Headroom for a header in front of packets.
 
-use linerate_graph::{Context, Exit, Way, Writes};
+use linerate_graph::{Context, Exit, Verdict, Writes};
 use linerate_memory::{Arena, Frame, HeaderStart, PacketMut, Slot};
 
-use linerate_kit::room;
+use linerate_kit::headroom;
 
 /// Drop reasons of the elements that put headers in front.
 pub(super) const NO_BUFFER: usize = 0;
@@ -16,7 +16,7 @@ pub(super) const DROPS: &[&str] = &["no buffer", "longer than a buffer"];
 #[inline]
 pub(super) fn open_one(cx: &Context, slot: &mut Slot, length: usize, network: usize) -> bool {
     let arena = cx.pool.arena();
-    if !room::push(arena, slot, length) {
+    if !headroom::push(arena, slot, length) {
         return false;
     }
     if cx.world().annotated {
@@ -50,8 +50,8 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
     // In registers: an array would be loaded again for each packet that is written.
     let [start, middle, end] = [0, (N - 8).min(8), N - 8].map(|at| eight(header, at));
     // Nearly always there is room for all.
-    if cx.pool.arena().unstrip_packets(frame, &mut cx.survey, N) {
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+    if cx.pool.arena().unstrip_packets(frame, &mut cx.header_cache, N) {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             if let Some(to) = packet.bytes_mut().first_chunk_mut::<N>() {
                 to[..8].copy_from_slice(&start.to_ne_bytes());
                 if N > 16 {
@@ -66,9 +66,13 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
         });
         return;
     }
-    room::make(cx.pool.arena(), frame, N);
-    cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-        if room::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
+    headroom::make(cx.pool.arena(), frame, N);
+    cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        if headroom::put_header(packet, header, annotated) {
+            Ok(())
+        } else {
+            Err(Exit::Drop(TOO_LONG))
+        }
     });
 }
 
@@ -83,16 +87,16 @@ pub(super) fn put_one<const N: usize>(
     packet: &mut PacketMut<'_>,
     header: &[u8; N],
     annotated: bool,
-) -> Way {
+) -> Verdict {
     if packet.headroom() < N && packet.prepend(N) {
         packet.pull(N);
     }
-    if room::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
+    if headroom::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
 }
 
 fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
     let mut failed = Vec::new();
-    frame.sift(|slot| open_one(cx, slot, length, network), |slot| failed.push(slot));
+    frame.retain(|slot| open_one(cx, slot, length, network), |slot| failed.push(slot));
     failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
 }
 

@@ -1,6 +1,6 @@
 //! `HostEtherFilter`: destination filter of a network card with an address.
 
-use linerate_graph::{Arguments, Class, Exit, Right, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Right, Step, Verdict};
 use linerate_memory::{Meta, PacketMut};
 
 use super::{FAMILY, ether_encap::address};
@@ -66,14 +66,14 @@ impl Step for HostEtherFilter {
     const NO_BUFFER: usize = NO_BUFFER;
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let kind = self.packet_type(packet.bytes()).ok_or(Exit::Refuse(FILTERED))?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+        let kind = self.packet_type(packet.bytes()).ok_or(Exit::ErrorOutput(FILTERED))?;
         let meta = packet.meta_mut();
         if meta.packet_type != kind {
             meta.packet_type = kind;
         }
         let passes = !self.drop_other || kind != Meta::OTHER_HOST;
-        if passes { Ok(()) } else { Err(Exit::Refuse(FILTERED)) }
+        if passes { Ok(()) } else { Err(Exit::ErrorOutput(FILTERED)) }
     }
 }
 

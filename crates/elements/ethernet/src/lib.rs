@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Class, Context, HandlerError, Value};
-use linerate_kit::written::value_of;
+use linerate_kit::handler_values::value_of;
 use linerate_packet::MacAddr;
 
 mod arp;

@@ -3,7 +3,7 @@
 //! It is kept as the header's place in the buffer, so that it stays true while
 //! bytes are stripped from and put in front of the packet.
 
-use linerate_graph::{Arguments, Class, Make, Right, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, Right, Step, Verdict};
 use linerate_kit::mac_header::mark;
 use linerate_memory::{HeaderStart, PacketMut};
 
@@ -41,7 +41,7 @@ struct MarkMacHeader {
 }
 
 impl MarkMacHeader {
-    fn find(&mut self, _: &mut Make<'_>) {
+    fn find(&mut self, _: &mut ElementBuilder<'_>) {
         let end = u16::try_from(u64::from(self.offset) + u64::from(self.length)).ok();
         self.end = end.filter(|_| self.length > 0).map(|end| end as isize);
         self.start = u16::try_from(self.offset).ok().map(|start| start as isize);
@@ -50,7 +50,7 @@ impl MarkMacHeader {
 
 impl Step for MarkMacHeader {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let headroom = packet.headroom();
         let start = self.start.map(|start| HeaderStart::signed(headroom, start));
         let meta = packet.meta_mut();

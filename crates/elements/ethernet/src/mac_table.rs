@@ -5,9 +5,9 @@
 //! port. Ageing is decided by that word when a host is looked for; a wheel removes hosts that no
 //! lookup finds.
 //!
-//! Each worker has a table of its own. It writes new hosts down for the others ([`News`]), which
-//! look for them once per frame. Each forgets by itself the hosts at a port whose link went down,
-//! and older news about them.
+//! Each worker has a table of its own. It writes new hosts down for the others ([`LearnLog`]),
+//! which look for them once per frame. Each forgets by itself the hosts at a port whose link went
+//! down, and older news about them.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,8 +18,8 @@ use std::{
     },
 };
 
-use linerate_graph::{Make, Seconds, Text, lang::config::words};
-use linerate_kit::links::Followed;
+use linerate_graph::{ElementBuilder, Seconds, Text, lang::config::words};
+use linerate_kit::links::LinkWatcher;
 use linerate_lookup::{
     exact::{Backing, Entry, Table},
     wheel::Wheel,
@@ -41,14 +41,14 @@ pub(super) const FLOOD: u32 = u32::MAX;
 /// The output of packets that go nowhere.
 pub(super) const NOWHERE: u32 = u32::MAX - 1;
 /// The key of no host: packets too short to have one.
-pub(super) const NOBODY: u64 = u64::MAX;
+pub(super) const NO_HOST: u64 = u64::MAX;
 
 const ADDRESS: u64 = (1 << 48) - 1;
 
 /// The keys of the destination and the source of an Ethernet packet in VLAN 0.
 #[inline(always)]
 pub(super) fn keys_of(bytes: &[u8]) -> (u64, u64) {
-    let Some(head) = bytes.first_chunk::<14>() else { return (NOBODY, NOBODY) };
+    let Some(head) = bytes.first_chunk::<14>() else { return (NO_HOST, NO_HOST) };
     let word = |at: usize| head[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     (word(0) & ADDRESS, word(4) >> 16)
 }
@@ -92,7 +92,7 @@ impl Host {
 }
 
 /// Log of learnt hosts, from each replica of a switch to the others.
-struct News {
+struct LearnLog {
     /// Pieces ever written.
     written: AtomicU64,
     /// The last of them: key, and where and when it was seen.
@@ -101,10 +101,10 @@ struct News {
     limit: usize,
 }
 
-impl News {
+impl LearnLog {
     /// Of tables of so many hosts: all that one has taken over has room.
-    fn new(hosts: usize) -> News {
-        News { written: AtomicU64::new(0), log: Mutex::default(), limit: hosts.max(LOG) }
+    fn new(hosts: usize) -> LearnLog {
+        LearnLog { written: AtomicU64::new(0), log: Mutex::default(), limit: hosts.max(LOG) }
     }
 
     fn publish(&self, fresh: &mut Vec<(u64, Host)>) {
@@ -155,14 +155,14 @@ pub(super) struct MacTable {
     /// Hosts there was no room for.
     pub(super) refused: u64,
     /// The log of the replicas, when there are several, and the position read.
-    news: Option<(Arc<News>, u64)>,
+    news: Option<(Arc<LearnLog>, u64)>,
     fresh: Vec<(u64, Host)>,
     /// Hosts that are learnt at one port only.
     owned: HashMap<u64, u16>,
     /// Names of the ports, where they have any.
     names: Vec<String>,
     /// The links of the ports, and when the hosts at each were forgotten last.
-    links: Followed,
+    links: LinkWatcher,
     forgotten: Vec<u64>,
     /// Whether nothing is learnt at a port: its link is down, and packets that still come were
     /// received before.
@@ -176,7 +176,7 @@ pub(super) struct MacTable {
 impl MacTable {
     /// From the arguments `TIMEOUT`, `CAPACITY`, `PORT_CAPACITY`, `NAMES` and `OWNED`. `None` when
     /// there is no memory for it, which was then said.
-    pub(super) fn from_args(make: &mut Make<'_>, ports: usize) -> Option<MacTable> {
+    pub(super) fn from_args(make: &mut ElementBuilder<'_>, ports: usize) -> Option<MacTable> {
         let Seconds::<0>(timeout) = make.or("TIMEOUT", Seconds(TIMEOUT));
         let capacity: u32 = make.or("CAPACITY", CAPACITY);
         if capacity > CAPACITY_LIMIT {
@@ -210,8 +210,8 @@ impl MacTable {
                 return None;
             }
         };
-        let news = (make.replica().count > 1).then(|| (make.shared(|| News::new(limit)), 0));
-        let links = Followed::new(make);
+        let news = (make.replica().count > 1).then(|| (make.shared(|| LearnLog::new(limit)), 0));
+        let links = LinkWatcher::new(make);
         let frame_limit = make.world.frame_limit;
         Some(MacTable {
             timeout: u64::from(timeout) * 1000,
@@ -226,7 +226,7 @@ impl MacTable {
     /// One that knows no host, of ports without names.
     fn new(
         (table, wheel): (Table<u64, Host>, Wheel),
-        links: Followed,
+        links: LinkWatcher,
         ports: usize,
         frame_limit: usize,
     ) -> MacTable {
@@ -300,9 +300,9 @@ impl MacTable {
         if let Some((news, read)) = &self.news
             && news.written.load(Ordering::Relaxed) != *read
         {
-            self.hear();
+            self.read_log();
         }
-        self.keys.resize(2 * packets, NOBODY);
+        self.keys.resize(2 * packets, NO_HOST);
         self.keys.split_at_mut(packets)
     }
 
@@ -447,7 +447,7 @@ impl MacTable {
 
     /// Reads the hosts that others have learnt.
     #[cold]
-    fn hear(&mut self) {
+    fn read_log(&mut self) {
         let Some((news, read)) = &mut self.news else { return };
         for (key, host) in news.since(read) {
             let forgotten = self.forgotten.get(usize::from(host.port()));
@@ -535,7 +535,7 @@ impl MacTable {
     pub(super) fn take_from(&mut self, old: &mut MacTable, allowed: impl Fn(u16, u16) -> bool) {
         // A worker without work has not looked at these for long. Links are looked at last: news it
         // has not heard may be older than their changes.
-        old.hear();
+        old.read_log();
         if old.links.has_news() {
             old.forget_unlinked();
         }
@@ -546,7 +546,7 @@ impl MacTable {
         }
         self.take_hosts(old, allowed);
         if self.news.is_some() {
-            self.hear();
+            self.read_log();
             self.publish_all();
         }
     }
@@ -628,7 +628,7 @@ mod tests {
     const Y: u64 = 0x0b00_0000_0002;
 
     /// One of three ports, with or without others to tell.
-    fn replica(news: Option<&Arc<News>>, links: Followed) -> MacTable {
+    fn replica(news: Option<&Arc<LearnLog>>, links: LinkWatcher) -> MacTable {
         let table = Table::new(64, Backing::OnDemand).unwrap();
         let wheel = Wheel::new(0, table.limit(), Backing::OnDemand).unwrap();
         MacTable {
@@ -638,12 +638,12 @@ mod tests {
         }
     }
 
-    fn no_links() -> Followed {
-        Followed::of(Arc::default(), [])
+    fn no_links() -> LinkWatcher {
+        LinkWatcher::for_elements(Arc::default(), [])
     }
 
-    fn news() -> Arc<News> {
-        Arc::new(News::new(64))
+    fn news() -> Arc<LearnLog> {
+        Arc::new(LearnLog::new(64))
     }
 
     /// A packet of a host comes by a port at a time in milliseconds.
@@ -750,7 +750,7 @@ mod tests {
         let (links, link) = (Arc::new(Links::default()), Arc::new(Link::new("")));
         link.set(true, "");
         links.put(7, &link);
-        let mut table = replica(None, Followed::of(links, [(1, 7)]));
+        let mut table = replica(None, LinkWatcher::for_elements(links, [(1, 7)]));
         see(&mut table, 10, X, 1);
         see(&mut table, 10, Y, 2);
         link.set(false, "");
@@ -770,7 +770,7 @@ mod tests {
             links.put(7, &link);
             let news = news();
             let mut busy = replica(Some(&news), no_links());
-            let mut idle = replica(Some(&news), Followed::of(links, [(1, 7)]));
+            let mut idle = replica(Some(&news), LinkWatcher::for_elements(links, [(1, 7)]));
             see(&mut busy, 10, X, 1);
             see(&mut busy, 10, Y, 2);
             if has_heard {

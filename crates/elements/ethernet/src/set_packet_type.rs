@@ -1,6 +1,6 @@
 //! `SetPacketType`: sets the packet type.
 
-use linerate_graph::{Arguments, Class, Make, Right, Step, Way, Word};
+use linerate_graph::{Arguments, Class, ElementBuilder, Right, Step, Verdict, Word};
 use linerate_memory::{Meta, PacketMut};
 
 use super::FAMILY;
@@ -39,7 +39,7 @@ struct SetPacketType {
 }
 
 /// The number of a type.
-fn number(make: &mut Make<'_>, name: &str) -> u8 {
+fn number(make: &mut ElementBuilder<'_>, name: &str) -> u8 {
     let Word(word) = make.need(name);
     let known = TYPES.iter().find(|(name, _)| name.eq_ignore_ascii_case(&word));
     if known.is_none() && !word.is_empty() {
@@ -50,7 +50,7 @@ fn number(make: &mut Make<'_>, name: &str) -> u8 {
 
 impl Step for SetPacketType {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         packet.meta_mut().packet_type = self.kind;
         Ok(())
     }

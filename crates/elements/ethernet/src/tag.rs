@@ -1,7 +1,8 @@
 //! VLAN tags in arguments and handlers.
 
 use linerate_graph::{
-    Arg, Context, Handler, HandlerError, HandlerResult, Make, Scope, Value, Word, integer_in,
+    Arg, Context, ElementBuilder, Handler, HandlerError, HandlerResult, Scope, Value, Word,
+    integer_in,
 };
 use linerate_packet::vlan::Tci;
 
@@ -52,7 +53,7 @@ pub(super) struct Tagging {
 impl Tagging {
     /// From all four arguments, or those but `NATIVE_VLAN`, and then without
     /// `ANNO`.
-    pub(super) fn from_args(make: &mut Make<'_>, native: bool) -> Tagging {
+    pub(super) fn from_args(make: &mut ElementBuilder<'_>, native: bool) -> Tagging {
         let mut tagging = Tagging::default();
         let mut tci = None;
         if native {

@@ -1,6 +1,8 @@
 //! `VLANDecap`, `StripEtherVLANHeader`: remove 802.1Q tags.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Right, Step, Way};
+use linerate_graph::{
+    Arguments, Class, Context, ElementBuilder, Exit, Reads, Right, Step, Verdict,
+};
 use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
 
@@ -72,7 +74,7 @@ struct VlanDecap {
 
 impl Step for VlanDecap {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let tag = untag(packet, self.ethertype);
         if self.annotated {
             packet.mark_network(HEADER);
@@ -110,7 +112,7 @@ struct Strip {
 }
 
 impl Strip {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if self.native_vlan > 0xfff {
             make.error("bad NATIVE_VLAN");
         }
@@ -129,12 +131,12 @@ impl Step<Reads> for Strip {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let found = tag_of(packet.bytes(), EtherType::VLAN.0);
-        let tci = found.or(self.native).ok_or(Exit::Refuse(UNTAGGED))?;
+        let tci = found.or(self.native).ok_or(Exit::ErrorOutput(UNTAGGED))?;
         let length = if found.is_some() { HEADER + TAG } else { HEADER };
         if !packet.pull(length) {
-            return Err(Exit::Refuse(UNTAGGED));
+            return Err(Exit::ErrorOutput(UNTAGGED));
         }
         if self.annotated
             && let Some(packet) = packet.writable()

@@ -1,7 +1,8 @@
 //! `VLANEncap`, `EtherVLANEncap`: add 802.1Q tags.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerResult, Make, Right, Way, Writes,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerResult, Right, Verdict,
+    Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{EtherType, MacAddr};
@@ -101,7 +102,7 @@ struct Shim {
 }
 
 impl Shim {
-    fn new(make: &mut Make<'_>) -> Shim {
+    fn new(make: &mut ElementBuilder<'_>) -> Shim {
         let ethertype = make.or("ETHERTYPE", EtherType::VLAN.0);
         Shim { tagging: Tagging::from_args(make, true), ethertype }
     }
@@ -120,15 +121,17 @@ impl Element for Shim {
         let Shim { tagging, ethertype } = *self;
         let annotated = cx.world().annotated;
         if tagging.annotated {
-            cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| {
+            cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| {
                 let tci = Some(packet.meta().vlan).filter(|tci| !tagging.is_native(*tci));
                 add_tag(packet, tci.map(|tci| tag(ethertype, tci)), annotated)
             });
         } else if tagging.is_native(tagging.tci) {
-            cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| add_tag(packet, None, annotated));
+            cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| {
+                add_tag(packet, None, annotated)
+            });
         } else {
             let tag = Some(tag(ethertype, tagging.tci));
-            cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| add_tag(packet, tag, annotated));
+            cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| add_tag(packet, tag, annotated));
         }
     }
 
@@ -152,7 +155,7 @@ impl Element for Shim {
 
 /// Adds a tag, if there is to be one, and says where the network header is.
 #[inline(always)]
-fn add_tag(packet: &mut PacketMut<'_>, tag: Option<[u8; TAG]>, annotated: bool) -> Way {
+fn add_tag(packet: &mut PacketMut<'_>, tag: Option<[u8; TAG]>, annotated: bool) -> Verdict {
     if packet.len() < HEADER {
         return Err(Exit::Drop(SHORT));
     }
@@ -191,7 +194,7 @@ struct Ether {
 }
 
 impl Ether {
-    fn new(make: &mut Make<'_>) -> Ether {
+    fn new(make: &mut ElementBuilder<'_>) -> Ether {
         let ethertype = make.need("ETHERTYPE");
         let (source, destination) = (make.need("SRC"), make.need("DST"));
         let header = bytes(destination, source, ethertype);
@@ -217,7 +220,7 @@ impl Ether {
     }
 
     /// A header by the packet's annotation.
-    fn encapsulate(&self, packet: &mut PacketMut<'_>, annotated: bool) -> Way {
+    fn encapsulate(&self, packet: &mut PacketMut<'_>, annotated: bool) -> Verdict {
         let tci = packet.meta().vlan;
         if self.tagging.is_native(tci) {
             header::put_one(packet, &self.header, annotated)
@@ -233,7 +236,7 @@ impl Element for Ether {
         if self.tagging.annotated {
             let annotated = cx.world().annotated;
             let encapsulate = |packet: &mut PacketMut<'_>| self.encapsulate(packet, annotated);
-            cx.sift::<Writes>(frame, header::NO_BUFFER, encapsulate);
+            cx.retain::<Writes>(frame, header::NO_BUFFER, encapsulate);
         } else if self.tagging.is_native(tci) {
             header::put(cx, frame, &self.header);
         } else {

@@ -1,8 +1,8 @@
 //! `VLANSwitch`: a learning switch with VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, Handler, HandlerResult, Inert, Make, lang::config::words,
-    parse_integer,
+    Arg, Class, Context, Copies, Element, ElementBuilder, Handler, HandlerResult, Inert,
+    lang::config::words, parse_integer,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{EtherType, vlan::Tci};
@@ -11,7 +11,7 @@ use super::{
     ADDRESSES, FAMILY, TAG,
     ether_switch::{self, CAPACITY, NAMES, OWNED, PORT_CAPACITY, TIMEOUT},
     header,
-    mac_table::{FLOOD, MacTable, NOBODY, keys_of},
+    mac_table::{FLOOD, MacTable, NO_HOST, keys_of},
     vlan_decap::untag,
     vlan_encap::{put_tag, tag},
 };
@@ -147,7 +147,7 @@ fn vlan_number(text: &str) -> Option<u16> {
 /// The tag of a packet when it arrived and the VLAN it is in; none when it is
 /// in none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct PacketVlan {
     tag: Option<Tci>,
     vlan: Option<u16>,
 }
@@ -155,11 +155,11 @@ struct Place {
 struct VlanSwitch {
     hosts: MacTable,
     ports: Vec<Port>,
-    places: Vec<Place>,
+    places: Vec<PacketVlan>,
 }
 
 impl VlanSwitch {
-    fn new(make: &mut Make<'_>) -> Option<VlanSwitch> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<VlanSwitch> {
         let count = make.outputs();
         let texts = make.rest();
         if texts.len() != count {
@@ -184,8 +184,8 @@ impl VlanSwitch {
         let VlanSwitch { hosts, ports, places, .. } = self;
         places.clear();
         let (sources, destinations) = hosts.begin(cx.steady(), count);
-        sources.fill(NOBODY);
-        destinations.fill(NOBODY);
+        sources.fill(NO_HOST);
+        destinations.fill(NO_HOST);
         let mut keys = sources.iter_mut().zip(destinations);
         let Some(port) = ports.get(port) else { return };
         cx.pool.arena().for_each(frame, |bytes| {
@@ -202,7 +202,7 @@ impl VlanSwitch {
     }
 
     /// By all other ports of the VLAN.
-    fn flood(&self, cx: &mut Context, mut slot: Slot, port: usize, place: Place) {
+    fn flood(&self, cx: &mut Context, mut slot: Slot, port: usize, place: PacketVlan) {
         let Some(vlan) = place.vlan else { return cx.drop_packet(slot, NOT_ALLOWED) };
         let others = (0..self.ports.len()).filter(|at| *at != port && self.ports[*at].has(vlan));
         let mut previous = None;
@@ -223,7 +223,7 @@ impl VlanSwitch {
 
     /// By one port, with or without tag, as it has it.
     #[inline]
-    fn send(&self, cx: &mut Context, mut slot: Slot, output: usize, place: Place) {
+    fn send(&self, cx: &mut Context, mut slot: Slot, output: usize, place: PacketVlan) {
         let (Some(vlan), Some(port)) = (place.vlan, self.ports.get(output)) else {
             return cx.drop_packet(slot, NOT_ALLOWED);
         };
@@ -238,18 +238,18 @@ impl VlanSwitch {
 
 /// The tag of a packet and the VLAN it is in at a port.
 #[inline]
-fn place_of(port: &Port, bytes: &[u8]) -> Place {
+fn place_of(port: &Port, bytes: &[u8]) -> PacketVlan {
     if bytes.len() < HEADER {
-        return Place::default();
+        return PacketVlan::default();
     }
     let tagged = bytes[ADDRESSES..HEADER] == EtherType::VLAN.0.to_be_bytes();
     let tag = match bytes.get(HEADER..HEADER + TAG) {
         Some(tag) if tagged => Some(Tci(u16::from_be_bytes([tag[0], tag[1]]))),
         // A tag that is cut off.
-        None if tagged => return Place::default(),
+        None if tagged => return PacketVlan::default(),
         _ => None,
     };
-    Place { tag, vlan: port.admits(tag) }
+    PacketVlan { tag, vlan: port.admits(tag) }
 }
 
 /// Gives a packet another tag, or none. `false` when there is no room.

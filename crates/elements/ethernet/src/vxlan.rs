@@ -2,7 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Handler, HandlerResult, Step, Way};
+use linerate_graph::{
+    Arguments, Class, Context, Element, Exit, Handler, HandlerResult, Step, Verdict,
+};
 use linerate_memory::{Frame, HeaderStart, PacketMut};
 use linerate_packet::{
     IpProtocol,
@@ -42,7 +44,7 @@ pub(super) const ENCAP: Class = Class {
     cost: "The headers of the packet inside are read for the port, 36 \
         bytes are written, and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) -> Discard;",
-    ..Class::of::<Encap>()
+    ..Class::for_element::<Encap>()
 };
 
 pub(super) const DECAP: Class = Class {
@@ -251,8 +253,8 @@ impl Step for Decap {
     const NO_BUFFER: usize = 1;
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let (start, end) = self.inside(packet.bytes()).map_err(Exit::Refuse)?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+        let (start, end) = self.inside(packet.bytes()).map_err(Exit::ErrorOutput)?;
         packet.truncate(end);
         packet.pull(start);
         packet.mark_network(HEADER);

@@ -11,8 +11,8 @@ use linerate_flow::export::{
 use linerate_flow::table::{PortCount, SwitchPort};
 use linerate_flow::wire::{PortConfig, PortState};
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerResult, Inert, Make,
-    Role, Text, lang::config::words, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerResult,
+    Inert, Role, Text, lang::config::words, unquoted,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -86,7 +86,7 @@ struct FlowExport {
 }
 
 impl FlowExport {
-    fn new(make: &mut Make<'_>) -> Option<FlowExport> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<FlowExport> {
         let switch =
             make.element_of("SWITCH", "FlowSwitch", |class| class.name == flow_switch::CLASS.name);
         let collectors = addresses(make, "IPFIX", IPFIX_PORT);
@@ -135,7 +135,7 @@ impl FlowExport {
 }
 
 /// Addresses of collectors.
-fn addresses(make: &mut Make<'_>, name: &str, port: u16) -> Vec<SocketAddr> {
+fn addresses(make: &mut ElementBuilder<'_>, name: &str, port: u16) -> Vec<SocketAddr> {
     let Some(Text(text)) = make.get(name) else { return Vec::new() };
     let parsed = words(&text).into_iter().map(|word| (word.to_owned(), address(word, port)));
     parsed
@@ -149,7 +149,7 @@ fn addresses(make: &mut Make<'_>, name: &str, port: u16) -> Vec<SocketAddr> {
 }
 
 /// Collectors of sets.
-fn sets(make: &mut Make<'_>) -> Vec<(u32, Vec<SocketAddr>)> {
+fn sets(make: &mut ElementBuilder<'_>) -> Vec<(u32, Vec<SocketAddr>)> {
     let mut sets: Vec<(u32, Vec<SocketAddr>)> = Vec::new();
     let Some(Text(text)) = make.get("SETS") else { return sets };
     for word in words(&text) {

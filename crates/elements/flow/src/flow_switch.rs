@@ -7,10 +7,10 @@ use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
 use linerate_flow::table::PortCount;
 use linerate_flow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, Filename, Handler, HandlerError, HandlerResult, Inert,
-    Make, Merge, Next, OffWorker, Text, lang::config::words,
+    Arg, Class, Context, Copies, Element, ElementBuilder, Filename, Handler, HandlerError,
+    HandlerResult, Inert, Merge, Next, OffWorker, Text, lang::config::words,
 };
-use linerate_kit::links::Followed;
+use linerate_kit::links::LinkWatcher;
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 use linerate_port::{Interest, Wake};
@@ -152,7 +152,7 @@ pub(crate) const CLASS: Class = Class {
     copies: Copies::Shared,
     // Flows may send a packet to a port as often as they like.
     multiplies: |_, _, _| usize::MAX,
-    deals: true,
+    order_dependent: true,
     make: |make| match FlowSwitch::new(make) {
         Some(switch) => Box::new(switch),
         None => Box::new(Inert),
@@ -170,7 +170,7 @@ struct FlowSwitch {
     address: MacAddr,
     options: Options,
     /// Of the first replica, which does the tasks that are done once.
-    links: Option<Followed>,
+    links: Option<LinkWatcher>,
     is_first: bool,
     /// Flows that are there from the start.
     file: Option<PathBuf>,
@@ -186,7 +186,7 @@ struct FlowSwitch {
 }
 
 impl FlowSwitch {
-    fn new(make: &mut Make<'_>) -> Option<FlowSwitch> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<FlowSwitch> {
         let tables: u32 = make.or("TABLES", 8);
         let flows: u32 = make.or("FLOWS", 1_000_000);
         let entries: u32 = make.or("CACHE", 65_536);
@@ -233,7 +233,7 @@ impl FlowSwitch {
         Some(FlowSwitch {
             fast: FastPath::new(&ports, options).with_tables(switch.snapshot()),
             worker: switch.worker(),
-            links: is_first.then(|| Followed::new(make)),
+            links: is_first.then(|| LinkWatcher::new(make)),
             switch,
             home,
             ports,

@@ -8,8 +8,8 @@ use std::time::Duration;
 use linerate_flow::control::{Agent, AgentOptions, Credentials, FailMode, PacketRate, Target};
 use linerate_flow::wire::{Role as ControllerRole, Version};
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Filename, Handler, HandlerError, HandlerResult,
-    Inert, Keyword, Make, Role, Text, lang::config::words, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Filename, Handler, HandlerError,
+    HandlerResult, Inert, Keyword, Role, Text, lang::config::words, unquoted,
 };
 use linerate_host::peer::user_number;
 use linerate_memory::Frame;
@@ -159,7 +159,7 @@ struct OpenFlow {
 }
 
 impl Settings {
-    fn new(make: &mut Make<'_>) -> Option<Settings> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<Settings> {
         let switch =
             make.element_of("SWITCH", "FlowSwitch", |class| class.name == flow_switch::CLASS.name);
         let mut options = AgentOptions::default();
@@ -225,7 +225,7 @@ impl Settings {
 
 /// Returns all files for TLS, or none where no target needs it.
 fn credentials(
-    make: &mut Make<'_>,
+    make: &mut ElementBuilder<'_>,
     files: [Option<PathBuf>; 3],
     targets: &[Target],
 ) -> Option<Credentials> {
@@ -243,7 +243,7 @@ fn credentials(
 }
 
 impl OpenFlow {
-    fn new(make: &mut Make<'_>) -> Option<OpenFlow> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<OpenFlow> {
         let replaces = make.predecessor().is_some();
         let settings = Settings::new(make)?;
         switches::control(make.world, &settings.switch);

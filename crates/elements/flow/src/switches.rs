@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use linerate_flow::export::Exporter;
 use linerate_flow::switch::Switch;
-use linerate_graph::World;
+use linerate_graph::BuildContext;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::bell::Bell;
@@ -153,7 +153,7 @@ struct All {
 
 /// The switch of the element of this name.
 #[must_use]
-pub fn find(world: &World, element: &str) -> Option<Arc<Home>> {
+pub fn find(world: &BuildContext, element: &str) -> Option<Arc<Home>> {
     let all = world.common::<Switches>();
     let all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     all.homes.get(element).map(Arc::clone)
@@ -161,7 +161,7 @@ pub fn find(world: &World, element: &str) -> Option<Arc<Home>> {
 
 /// Marks the switch of this name as controlled, which may not have been made yet: as
 /// [`Home::control`].
-pub fn control(world: &World, element: &str) {
+pub fn control(world: &BuildContext, element: &str) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(home) = all.homes.get(element) {
@@ -172,7 +172,7 @@ pub fn control(world: &World, element: &str) {
 
 /// Announces a state to be restored for the switch of this name. To be called while the graph is
 /// made, also before the switch is.
-pub(crate) fn restore(world: &World, element: &str) {
+pub(crate) fn restore(world: &BuildContext, element: &str) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(home) = all.homes.get(element) {
@@ -181,7 +181,7 @@ pub(crate) fn restore(world: &World, element: &str) {
     all.restored.insert(element.to_owned());
 }
 
-pub(crate) fn put(world: &World, element: &str, home: &Arc<Home>) {
+pub(crate) fn put(world: &BuildContext, element: &str, home: &Arc<Home>) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     if all.controlled.contains(element) {

@@ -2,14 +2,16 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arguments, Class, Context, Exit, Make, Step, Way};
-use linerate_memory::{Column, Frame, HeadAt, HeadStep, Heads, LANES, Notes, PacketMut};
+use linerate_graph::{Arguments, Class, Context, ElementBuilder, Exit, Step, Verdict};
+use linerate_memory::{
+    Annotations, Column, Frame, HeaderBatch, HeaderKernel, HeaderLocation, LANES, PacketMut,
+};
 
 use super::{
     FAMILY,
     header::{LEAST, LENGTH, REFUSED, SOURCE, address, get16, mark},
 };
-use linerate_kit::said::Said;
+use linerate_kit::log_once::LogOnce;
 
 pub(super) const CLASS: Class = Class {
     name: "CheckIP6Header",
@@ -41,14 +43,14 @@ struct CheckIp6Header {
     /// packets that were not sound
     #[handler(count)]
     drops: u64,
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
 }
 
 /// Words of the header that are looked at together, up to the end of the source.
 const WORDS: usize = (SOURCE + 16) / 4;
 
-fn bad(make: &mut Make<'_>, name: &str) -> Vec<[u8; 16]> {
+fn bad(make: &mut ElementBuilder<'_>, name: &str) -> Vec<[u8; 16]> {
     let mut bad = vec![[255; 16]];
     let text = make.get::<String>(name);
     for word in text.unwrap_or_default().split_ascii_whitespace() {
@@ -64,7 +66,7 @@ fn bad(make: &mut Make<'_>, name: &str) -> Vec<[u8; 16]> {
     bad
 }
 
-fn offset(make: &mut Make<'_>, name: &str) -> usize {
+fn offset(make: &mut ElementBuilder<'_>, name: &str) -> usize {
     // No packet has a header in front of its start.
     usize::try_from(make.or::<i32>(name, 0)).unwrap_or(usize::MAX)
 }
@@ -81,11 +83,11 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
 
 impl Step for CheckIp6Header {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let bytes = packet.bytes().get(self.offset..).unwrap_or_default();
         let Some(length) = check(bytes, &self.bad) else {
             self.drops += 1;
-            return Err(Exit::Refuse(REFUSED));
+            return Err(Exit::ErrorOutput(REFUSED));
         };
         packet.truncate(self.offset + length);
         mark(packet, self.offset);
@@ -95,28 +97,28 @@ impl Step for CheckIp6Header {
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
         let no_buffer = <CheckIp6Header as Step>::NO_BUFFER;
-        if cx.sift_heads(frame, no_buffer, self) && self.said.first() {
+        if cx.process_headers(frame, no_buffer, self) && self.said.first() {
             cx.console().report("IP6 header check failed\n");
         }
     }
 }
 
-impl HeadStep<WORDS> for CheckIp6Header {
+impl HeaderKernel<WORDS> for CheckIp6Header {
     type Exit = Exit;
     /// Lengths of the IPv6 packets.
-    type Found = Column;
+    type LookResult = Column;
 
     /// Words kept: length and hop limit; of the source only the end is looked at.
     const KEPT: usize = 2;
 
     #[inline(always)]
-    fn at(&self) -> HeadAt {
-        HeadAt::Start(self.offset)
+    fn at(&self) -> HeaderLocation {
+        HeaderLocation::Start(self.offset)
     }
 
     /// Checks headers as [`check`] does one.
     #[inline(always)]
-    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
+    fn look(&self, heads: &mut HeaderBatch<WORDS>) -> (Column, Column) {
         let [first, second, .., source_end] = &heads.words;
         let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
@@ -137,12 +139,12 @@ impl HeadStep<WORDS> for CheckIp6Header {
     }
 
     #[inline(always)]
-    fn notes(&self, _: &Heads<WORDS>, lengths: &Column) -> Option<Notes> {
-        Some(Notes { lengths: *lengths, header: LEAST, destinations: None })
+    fn notes(&self, _: &HeaderBatch<WORDS>, lengths: &Column) -> Option<Annotations> {
+        Some(Annotations { lengths: *lengths, header: LEAST, destinations: None })
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.step(packet)
     }
 }

@@ -1,7 +1,9 @@
 //! `DecIP6HLIM`: decrements the hop limit.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
-use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, LANES, PacketMut};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_memory::{
+    Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, LANES, PacketMut,
+};
 
 use super::{
     FAMILY,
@@ -40,33 +42,33 @@ const HOP: u32 = 1 << 24;
 impl Step for DecIp6Hlim {
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
-        cx.sift_heads(frame, <DecIp6Hlim as Step>::NO_BUFFER, self);
+        cx.process_headers(frame, <DecIp6Hlim as Step>::NO_BUFFER, self);
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let hops = &mut known(packet)?[HOPS];
         if *hops <= 1 {
             self.drops += 1;
-            return Err(Exit::Refuse(REFUSED));
+            return Err(Exit::ErrorOutput(REFUSED));
         }
         *hops -= 1;
         Ok(())
     }
 }
 
-impl HeadStep<WORDS> for DecIp6Hlim {
+impl HeaderKernel<WORDS> for DecIp6Hlim {
     type Exit = Exit;
-    type Found = ();
+    type LookResult = ();
 
     #[inline(always)]
-    fn at(&self) -> HeadAt {
-        HeadAt::Network
+    fn at(&self) -> HeaderLocation {
+        HeaderLocation::Network
     }
 
     #[inline(always)]
-    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
-        let Heads { words: [.., words], room } = heads;
+    fn look(&self, heads: &mut HeaderBatch<WORDS>) -> (Column, ()) {
+        let HeaderBatch { words: [.., words], room } = heads;
         let mut unusual = [0; LANES];
         for lane in 0..LANES {
             // The sign bit is set if this is no whole header.
@@ -78,12 +80,18 @@ impl HeadStep<WORDS> for DecIp6Hlim {
     }
 
     #[inline(always)]
-    fn finish(&mut self, heads: &Heads<WORDS>, (): &(), lane: usize, head: &mut Head<'_, WORDS>) {
+    fn finish(
+        &mut self,
+        heads: &HeaderBatch<WORDS>,
+        (): &(),
+        lane: usize,
+        head: &mut HeaderLane<'_, WORDS>,
+    ) {
         head.words()[HOPS / 4] = heads.words[HOPS / 4][lane].to_le_bytes();
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.step(packet)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arguments, Class, Make, Step, Way};
-use linerate_memory::{Leaves, PacketMut};
+use linerate_graph::{Arguments, Class, ElementBuilder, Step, Verdict};
+use linerate_memory::{PacketMut, PreservedFields};
 
 use super::FAMILY;
 
@@ -28,19 +28,19 @@ struct GetIp6Address {
     offset: usize,
 }
 
-fn offset(make: &mut Make<'_>, name: &str) -> usize {
+fn offset(make: &mut ElementBuilder<'_>, name: &str) -> usize {
     // No packet has an address in front of its start.
     usize::try_from(make.need::<i32>(name)).unwrap_or(usize::MAX)
 }
 
 impl Step for GetIp6Address {
     #[inline(always)]
-    fn leaves(&self) -> Leaves {
-        Leaves::HEADERS
+    fn preserves(&self) -> PreservedFields {
+        PreservedFields::HEADERS
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (bytes, meta) = packet.parts();
         if let Some(found) = bytes.get(self.offset..).and_then(|rest| rest.first_chunk()) {
             meta.destination = *found;
@@ -71,12 +71,12 @@ struct SetIp6Address {
 
 impl Step for SetIp6Address {
     #[inline(always)]
-    fn leaves(&self) -> Leaves {
-        Leaves::HEADERS
+    fn preserves(&self) -> PreservedFields {
+        PreservedFields::HEADERS
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         packet.meta_mut().destination = self.address.octets();
         Ok(())
     }

@@ -4,9 +4,9 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, Make};
+use linerate_graph::{Arguments, Class, Context, Element, ElementBuilder};
 use linerate_memory::{Frame, Slot};
-use linerate_packet::{IpProtocol, icmpv6::Kind, ipv6_ext::upper_layer};
+use linerate_packet::{IpProtocol, icmpv6::Icmpv6Type, ipv6_ext::upper_layer};
 
 use super::{
     FAMILY,
@@ -50,7 +50,7 @@ pub(super) const CLASS: Class = Class {
         them, which Click leaves to a `RatedSplitter` behind.",
     ports: "1/1",
     annotates: true,
-    asks_type: true,
+    needs_packet_type: true,
     drops: &[
         "no IPv6 header",
         "about an error",
@@ -64,12 +64,12 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(DATA \\<60000000 0000 3b01 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header \
         -> d :: DecIP6HLIM -> Discard; d [1] -> ICMP6Error(2001:db8::9, 3, 0) -> Discard;",
-    ..Class::of::<Icmp6Error>()
+    ..Class::for_element::<Icmp6Error>()
 };
 
 /// Why there is no error about a packet, by its drop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Silence {
+enum SuppressReason {
     NoHeader,
     Error,
     Group,
@@ -102,7 +102,7 @@ struct Icmp6Error {
 }
 
 impl Icmp6Error {
-    fn check(&mut self, _: &mut Make<'_>) {
+    fn check(&mut self, _: &mut ElementBuilder<'_>) {
         let (kind, code) = (self.written_type, self.written_code);
         self.wrong = match kind {
             _ if kind < 0 || code < 0 || self.src.is_unspecified() => {
@@ -115,33 +115,33 @@ impl Icmp6Error {
     }
 
     /// Checks that there may be an error about a packet.
-    fn allowed(&self, packet: &[u8], link_broadcast: bool) -> Result<(), Silence> {
+    fn allowed(&self, packet: &[u8], link_broadcast: bool) -> Result<(), SuppressReason> {
         let next = IpProtocol(packet[NEXT]);
         if let Ok(upper) = upper_layer(next, &packet[LEAST..])
             && upper.protocol == IpProtocol::ICMPV6
             && let Some(&kind) = packet[LEAST..].get(upper.offset)
-            && (Kind(kind).is_error() || kind == REDIRECT)
+            && (Icmpv6Type(kind).is_error() || kind == REDIRECT)
         {
-            return Err(Silence::Error);
+            return Err(SuppressReason::Error);
         }
         let told =
             self.kind == TOO_BIG || (self.kind, self.code) == (PARAMETER_PROBLEM, UNKNOWN_OPTION);
         if (packet[DESTINATION] == 0xff || link_broadcast) && !told {
-            return Err(Silence::Group);
+            return Err(SuppressReason::Group);
         }
         let source = address(packet, SOURCE);
-        if source[0] == 0xff || source == [0; 16] { Err(Silence::Source) } else { Ok(()) }
+        if source[0] == 0xff || source == [0; 16] { Err(SuppressReason::Source) } else { Ok(()) }
     }
 
     /// The error about a packet.
-    fn about(&self, cx: &mut Context, slot: &Slot) -> Result<Slot, Silence> {
+    fn about(&self, cx: &mut Context, slot: &Slot) -> Result<Slot, SuppressReason> {
         let arena = cx.pool.arena();
-        let packet = ip(arena, slot).ok_or(Silence::NoHeader)?;
+        let packet = ip(arena, slot).ok_or(SuppressReason::NoHeader)?;
         self.allowed(packet, is_link_broadcast(arena.meta(slot)))?;
         let redirects = self.kind == REDIRECT;
         let start = LEAST + ICMP + if redirects { REDIRECTED } else { 0 };
         let quoted = packet.len().min(QUOTED).min(arena.room().saturating_sub(start));
-        let mut error = cx.pool.take_one(start + quoted).ok_or(Silence::NoBuffer)?;
+        let mut error = cx.pool.take_one(start + quoted).ok_or(SuppressReason::NoBuffer)?;
         let arena = cx.pool.arena();
         let (packet, meta) = (ip(arena, slot).unwrap_or_default(), arena.meta(slot));
         if let Some(bytes) = arena.packet_mut(&mut error) {
@@ -184,7 +184,7 @@ impl Element for Icmp6Error {
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut limit = std::mem::take(&mut self.limit);
-        limit.replace(cx, frame, Silence::Rate as usize, |cx, slot| {
+        limit.replace(cx, frame, SuppressReason::Rate as usize, |cx, slot| {
             self.about(cx, slot).map_err(|silence| silence as usize)
         });
         self.limit = limit;

@@ -3,7 +3,7 @@
 //! Click has none; `ICMPPingResponder` is the model. Requests behind extension headers, fragments
 //! among them, are left to others.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
 use linerate_kit::ping::{HOPS as HOP_LIMIT, annotate_reply, make_reply};
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::IpProtocol;
@@ -76,11 +76,11 @@ impl Step for Icmp6PingResponder {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let now = self.now;
         let ip = known(packet)?;
         if !answer(ip) {
-            return Err(Exit::Refuse(REFUSED));
+            return Err(Exit::ErrorOutput(REFUSED));
         }
         let destination = address(ip, DESTINATION);
         annotate_reply(packet.meta_mut(), &destination, now);

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Scope,
-    Text, Value, Writes, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Right, Scope, Text, Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -12,7 +12,7 @@ use super::{
     FAMILY,
     header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, NO_BUFFER, SOURCE, address, mark, put16},
 };
-use linerate_kit::{address6, ip_encap::ProtocolNumber, written::record_argument};
+use linerate_kit::{address6, handler_values::record_argument, ip_encap::ProtocolNumber};
 
 /// Drop reason.
 const TOO_LONG: usize = 1;
@@ -64,7 +64,7 @@ fn destination(text: &str, scope: &Scope<'_>) -> Result<Option<Ipv6Addr>, String
 }
 
 impl Ip6Encap {
-    fn new(make: &mut Make<'_>) -> Ip6Encap {
+    fn new(make: &mut ElementBuilder<'_>) -> Ip6Encap {
         let ProtocolNumber(protocol) = make.need("PROTO");
         let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
         let to = make.get::<Text>("DST").map(|Text(text)| text);
@@ -90,7 +90,7 @@ impl Ip6Encap {
 impl Element for Ip6Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Ip6Encap { header, annotated } = self;
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             let length = packet.len() as u16;
             if !packet.prepend(LEAST) {
                 return Err(Exit::Drop(TOO_LONG));

@@ -44,7 +44,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A test per packet; a copy per fragment.",
     example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
         2001:db8::2) -> IP6Fragmenter(80) -> Discard;",
-    ..Class::of::<Ip6Fragmenter>()
+    ..Class::for_element::<Ip6Fragmenter>()
 };
 
 #[derive(Arguments)]
@@ -75,7 +75,7 @@ struct Division {
 
 impl Division {
     /// `None` when it cannot be divided for this length.
-    fn of(ip: &[u8], mtu: usize) -> Option<Division> {
+    fn for_mtu(ip: &[u8], mtu: usize) -> Option<Division> {
         let (mut head, mut next) = (LEAST, NEXT);
         for extension in Extensions::new(IpProtocol(ip[NEXT]), ip.get(LEAST..)?) {
             let extension = extension.ok()?;
@@ -109,7 +109,7 @@ impl Ip6Fragmenter {
         let Some(packet) = ip(cx.pool.arena(), &slot) else {
             return cx.drop_packet(slot, NO_HEADER);
         };
-        let Some(division) = Division::of(packet, self.mtu as usize) else {
+        let Some(division) = Division::for_mtu(packet, self.mtu as usize) else {
             return cx.drop_packet(slot, UNDIVIDED);
         };
         let rest = packet.len() - division.head;

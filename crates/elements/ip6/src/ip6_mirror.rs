@@ -1,6 +1,6 @@
 //! `IP6Mirror`: swaps source and destination.
 
-use linerate_graph::{Arguments, Class, Step, Way};
+use linerate_graph::{Arguments, Class, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::{
@@ -34,7 +34,7 @@ struct Ip6Mirror;
 
 impl Step for Ip6Mirror {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let ip = known(packet)?;
         ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
         if matches!(ip[NEXT], TCP | UDP) && ip.len() >= LEAST + TRANSPORT {

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, net::Ipv6Addr};
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder};
 use linerate_memory::Frame;
 
 use super::{
@@ -40,7 +40,7 @@ struct Ip6Print {
 }
 
 impl Ip6Print {
-    fn new(make: &mut Make<'_>) -> Ip6Print {
+    fn new(make: &mut ElementBuilder<'_>) -> Ip6Print {
         let label = make.get::<String>("LABEL");
         Ip6Print {
             label: label.unwrap_or_default(),

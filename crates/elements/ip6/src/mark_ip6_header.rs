@@ -1,6 +1,6 @@
 //! `MarkIP6Header`: marks the place of the IPv6 header.
 
-use linerate_graph::{Arguments, Class, Make, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, Step, Verdict};
 use linerate_memory::{HeaderStart, PacketMut};
 
 use super::{FAMILY, header::LEAST};
@@ -26,7 +26,7 @@ struct MarkIp6Header {
     offset: Option<isize>,
 }
 
-fn offset(make: &mut Make<'_>, name: &str) -> Option<isize> {
+fn offset(make: &mut ElementBuilder<'_>, name: &str) -> Option<isize> {
     let offset = make.or::<i32>(name, 0);
     // Offsets are 16 bits long and may be below zero.
     let fits = i16::try_from(offset.saturating_add(LEAST as i32)).is_ok();
@@ -35,7 +35,7 @@ fn offset(make: &mut Make<'_>, name: &str) -> Option<isize> {
 
 impl Step for MarkIp6Header {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let headroom = packet.headroom();
         let start = |offset| HeaderStart::signed(headroom, offset);
         let meta = packet.meta_mut();

@@ -1,13 +1,13 @@
 //! `SetIP6DSCP`: sets the class of service.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, Scope, Value,
-    Writes,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
+    Scope, Value, Writes,
 };
 use linerate_memory::Frame;
 
 use super::{FAMILY, header};
-use linerate_kit::written::record_argument;
+use linerate_kit::handler_values::record_argument;
 
 pub(super) const CLASS: Class = Class {
     name: "SetIP6DSCP",
@@ -40,7 +40,7 @@ fn point(value: u32) -> Result<u8, String> {
 }
 
 impl SetIp6Dscp {
-    fn new(make: &mut Make<'_>) -> SetIp6Dscp {
+    fn new(make: &mut ElementBuilder<'_>) -> SetIp6Dscp {
         let dscp = point(make.need("DSCP")).unwrap_or_else(|error| {
             make.error(error);
             0
@@ -52,7 +52,7 @@ impl SetIp6Dscp {
 impl Element for SetIp6Dscp {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let dscp = self.dscp;
-        cx.sift::<Writes>(frame, header::NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| {
             let ip = header::known(packet)?;
             // Version, class and flow label are a word.
             ip[0] = ip[0] & 0xf0 | dscp >> 2;

@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, HandlerError, HandlerResult, Make, Right, Writes,
+    Arg, Class, Context, Element, ElementBuilder, Exit, HandlerError, HandlerResult, Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
@@ -14,8 +14,8 @@ use super::{
 };
 use linerate_kit::{
     address6,
+    handler_values::{record_argument, value_of},
     udp_encap::{self, DESTINATION_PORT, HANDLERS, SOURCE_PORT, parse_destination, write_port},
-    written::{record_argument, value_of},
 };
 
 /// Drop reason.
@@ -57,7 +57,7 @@ struct UdpIp6Encap {
 }
 
 impl UdpIp6Encap {
-    fn new(make: &mut Make<'_>) -> UdpIp6Encap {
+    fn new(make: &mut ElementBuilder<'_>) -> UdpIp6Encap {
         let source = make.get("SRC").unwrap_or(Ipv6Addr::UNSPECIFIED);
         let ports = udp_encap::ports(make);
         UdpIp6Encap { source, destination: udp_encap::destination(make), ports }
@@ -80,7 +80,7 @@ impl UdpIp6Encap {
 
 impl Element for UdpIp6Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             let Ok(length) = u16::try_from(packet.len() + UDP) else {
                 return Err(Exit::Drop(TOO_LONG));
             };

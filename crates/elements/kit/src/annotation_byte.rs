@@ -40,7 +40,7 @@ impl Byte {
     pub const PAINT: Byte = Byte(PAINT);
 
     /// The byte Click has there; nothing when there is no room for it.
-    pub fn of(Annotation { offset }: Annotation<1>) -> Option<Byte> {
+    pub fn from_annotation(Annotation { offset }: Annotation<1>) -> Option<Byte> {
         has_place(offset).then_some(Byte(offset))
     }
 
@@ -78,7 +78,8 @@ impl Value for Byte {
 
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Byte, String> {
         let annotation = Annotation::parse(text, scope)?;
-        Byte::of(annotation).ok_or_else(|| format!("no room for byte {}", annotation.offset))
+        Byte::from_annotation(annotation)
+            .ok_or_else(|| format!("no room for byte {}", annotation.offset))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls of handlers that elements make on events of their own.
 
-use linerate_graph::{Context, Element, HandlerCall, HandlerResult, Make, unquoted};
+use linerate_graph::{Context, Element, ElementBuilder, HandlerCall, HandlerResult, unquoted};
 
 /// Action of an element at an end that its configuration has set.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,7 @@ pub enum End {
 
 impl End {
     /// From the arguments `STOP` and `END_CALL`.
-    pub fn from_args(make: &mut Make<'_>) -> End {
+    pub fn from_args(make: &mut ElementBuilder<'_>) -> End {
         let (stop, call) = (make.or("STOP", false), make.get("END_CALL"));
         if stop && call.is_some() {
             make.error("END_CALL and STOP are mutually exclusive");

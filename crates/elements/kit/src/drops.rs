@@ -12,7 +12,7 @@ pub fn overflow(cx: &Context) {
 
 /// Packets that may not go leave by output 1 when it is used, and are dropped
 /// otherwise, counted under `reason`.
-pub fn turn_away(cx: &mut Context, frame: &mut Frame, reason: usize) {
+pub fn reject_frame(cx: &mut Context, frame: &mut Frame, reason: usize) {
     if cx.out.count() > 1 {
         cx.out.emit_frame(1, frame);
     } else {

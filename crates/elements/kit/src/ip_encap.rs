@@ -1,6 +1,6 @@
 //! Encapsulation: IP headers that are put in front of packets.
 
-use linerate_graph::{IpProtocol, Make, Scope, Value};
+use linerate_graph::{ElementBuilder, IpProtocol, Scope, Value};
 use linerate_memory::PacketMut;
 
 use crate::ip::{CHECKSUM, DESTINATION, IDENT, LEAST, TOTAL_LENGTH, get_four};
@@ -46,7 +46,7 @@ pub struct Put<'p> {
 impl Template {
     /// `head` without length, identification and checksum; without a
     /// destination where that is to be the annotation.
-    pub fn new(make: &Make<'_>, head: [u8; LEAST], annotated: bool) -> Template {
+    pub fn new(make: &ElementBuilder<'_>, head: [u8; LEAST], annotated: bool) -> Template {
         let mut words = [0; 2];
         for (word, bytes) in words.iter_mut().zip(head.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use linerate_graph::{Arguments, Context, Make};
+use linerate_graph::{Arguments, Context, ElementBuilder};
 use linerate_memory::{Frame, Slot};
 
 const SECOND: u64 = 1_000_000_000;
@@ -27,7 +27,7 @@ pub struct Limit {
 
 impl Limit {
     /// All of a burst may be sent now.
-    fn fill(&mut self, _: &mut Make<'_>) {
+    fn fill(&mut self, _: &mut ElementBuilder<'_>) {
         self.burst = self.burst.max(1);
         self.credit = u64::from(self.burst) * SECOND;
     }
@@ -51,7 +51,7 @@ impl Limit {
         let now = if self.rate == 0 { 0 } else { cx.steady() };
         let (allowed, mut made) = (self.allowance(now), 0);
         let reason = Cell::new(too_many);
-        frame.sift(
+        frame.retain(
             |slot| {
                 let error = if made < allowed { about(cx, slot) } else { Err(too_many) };
                 match error {

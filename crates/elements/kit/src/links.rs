@@ -1,8 +1,8 @@
 //! Links of the ports of a graph, for elements that act when one goes down.
 //!
 //! Elements on ports register their link when they have opened it ([`Links`]); an element with a
-//! port of its own behind each of its inputs and outputs, as a switch, follows them ([`Followed`]):
-//! it looks at one flag per frame, which is set when a link has changed.
+//! port of its own behind each of its inputs and outputs, as a switch, follows them
+//! ([`LinkWatcher`]): it looks at one flag per frame, which is set when a link has changed.
 
 use std::{
     collections::HashMap,
@@ -13,26 +13,26 @@ use std::{
     },
 };
 
-use linerate_graph::{Make, World};
-use linerate_port::{Follower, Link};
+use linerate_graph::{BuildContext, ElementBuilder};
+use linerate_port::{Link, LinkObserver};
 
 /// The links of a graph's ports, by the element that is on the port.
 #[derive(Default)]
 pub struct Links {
-    elements: Mutex<HashMap<usize, Known>>,
+    elements: Mutex<HashMap<usize, LinkEntry>>,
 }
 
 /// Link and followers of an element that is followed, or that is on a port.
 #[derive(Default)]
-struct Known {
+struct LinkEntry {
     /// The link, and its changes when it was opened.
     link: Option<(Arc<Link>, u64)>,
-    followers: Vec<Arc<Follower>>,
+    followers: Vec<Arc<LinkObserver>>,
 }
 
 impl Links {
     /// An element has opened a port with this link.
-    pub fn opened(world: &World, element: usize, link: &Arc<Link>) {
+    pub fn opened(world: &BuildContext, element: usize, link: &Arc<Link>) {
         world.common::<Links>().put(element, link);
     }
 
@@ -48,7 +48,7 @@ impl Links {
     }
 
     /// Tells a follower of the links of an element, now or when there is one.
-    fn follow(&self, element: usize, follower: &Arc<Follower>) {
+    fn follow(&self, element: usize, follower: &Arc<LinkObserver>) {
         let mut elements = self.elements.lock().expect("no panic while held");
         let known = elements.entry(element).or_default();
         known.followers.push(Arc::clone(follower));
@@ -66,7 +66,7 @@ impl Links {
 
 /// The links behind the inputs and outputs of an element that is being made: input and output of the
 /// same number are one port.
-pub struct Followed {
+pub struct LinkWatcher {
     all: Arc<Links>,
     /// Set when there may be something new.
     news: Arc<AtomicBool>,
@@ -74,22 +74,25 @@ pub struct Followed {
     seen: Vec<(usize, usize, Option<u64>)>,
 }
 
-impl Followed {
+impl LinkWatcher {
     /// Those of the ports that packets of an input come from, and that packets of an output go to,
     /// where there is one way between.
-    pub fn new(make: &Make<'_>) -> Followed {
+    pub fn new(make: &ElementBuilder<'_>) -> LinkWatcher {
         let (plan, at) = (make.plan(), make.element());
         let ends = (0..make.inputs().max(make.outputs())).flat_map(|port| {
             let ends = [plan.origin(at, port), plan.destination(at, port)];
             ends.into_iter().flatten().map(move |element| (port, element))
         });
-        Followed::of(make.world.common::<Links>(), ends)
+        LinkWatcher::for_elements(make.world.common::<Links>(), ends)
     }
 
     /// Those of some elements, each of which is on the port of this number.
-    pub fn of(all: Arc<Links>, ends: impl IntoIterator<Item = (usize, usize)>) -> Followed {
+    pub fn for_elements(
+        all: Arc<Links>,
+        ends: impl IntoIterator<Item = (usize, usize)>,
+    ) -> LinkWatcher {
         let news = Arc::new(AtomicBool::new(false));
-        let follower: Arc<Follower> = {
+        let follower: Arc<LinkObserver> = {
             let news = Arc::clone(&news);
             // Release: pairs with the acquire of the element that looks at the links then.
             Arc::new(move || news.store(true, Ordering::Release))
@@ -99,10 +102,10 @@ impl Followed {
             all.follow(element, &follower);
             seen.push((port, element, None));
         }
-        Followed { all, news, seen }
+        LinkWatcher { all, news, seen }
     }
 
-    /// Returns true if it is time to ask which went [`down`](Followed::down).
+    /// Returns true if it is time to ask which went [`down`](LinkWatcher::down).
     #[inline(always)]
     pub fn has_news(&self) -> bool {
         self.news.load(Ordering::Relaxed)
@@ -148,9 +151,9 @@ impl fmt::Debug for Links {
     }
 }
 
-impl fmt::Debug for Followed {
+impl fmt::Debug for LinkWatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Followed").field("seen", &self.seen).finish_non_exhaustive()
+        f.debug_struct("LinkWatcher").field("seen", &self.seen).finish_non_exhaustive()
     }
 }
 
@@ -161,7 +164,8 @@ mod tests {
     #[test]
     fn links_that_went_down_before_the_first_look_are_told_of() {
         let all = Arc::new(Links::default());
-        let mut followed = Followed::of(Arc::clone(&all), [(4, 0), (5, 1), (6, 2), (7, 3)]);
+        let mut followed =
+            LinkWatcher::for_elements(Arc::clone(&all), [(4, 0), (5, 1), (6, 2), (7, 3)]);
         assert!(!followed.has_news());
         let links = [0, 1, 2].map(|_| Arc::new(Link::new("")));
         let flap = |link: &Link| (link.set(false, ""), link.set(true, "")).1;

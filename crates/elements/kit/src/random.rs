@@ -8,7 +8,7 @@ use std::{
     sync::OnceLock,
 };
 
-use linerate_graph::{Fixed, Make};
+use linerate_graph::{ElementBuilder, Fixed};
 
 /// A probability as Click keeps and shows it.
 pub type Probability = Fixed<28>;
@@ -30,7 +30,7 @@ impl Seed {
 }
 
 /// Seed of an element's generators; `None` unless runs are reproducible.
-fn seed(make: &Make<'_>) -> Option<u64> {
+fn seed(make: &ElementBuilder<'_>) -> Option<u64> {
     let given = make.world.common::<Seed>().get();
     let seed = given.or(make.world.simulated.then_some(0))?;
     let (element, replica) = (make.element() as u64, make.replica().index as u64);
@@ -39,7 +39,7 @@ fn seed(make: &Make<'_>) -> Option<u64> {
 
 /// A key that cannot be guessed, which all replicas of the element share; the same in every run where
 /// random numbers are.
-pub fn key(make: &Make<'_>) -> [u64; 2] {
+pub fn key(make: &ElementBuilder<'_>) -> [u64; 2] {
     let key = match seed(make) {
         Some(seed) => {
             let mut numbers = fastrand::Rng::with_seed(seed);
@@ -57,7 +57,7 @@ pub struct Random(fastrand::Rng);
 
 impl Random {
     /// The element's own.
-    pub fn new(make: &Make<'_>) -> Random {
+    pub fn new(make: &ElementBuilder<'_>) -> Random {
         Random(match seed(make) {
             Some(seed) => fastrand::Rng::with_seed(seed),
             None => fastrand::Rng::new(),

@@ -13,7 +13,7 @@
 //! those configurations were tuned to. A gap is counted in nanoseconds, since Click's
 //! error there grows with the rate.
 
-use linerate_graph::{Make, Scope, Value, parse_bandwidth, parse_u32};
+use linerate_graph::{ElementBuilder, Scope, Value, parse_bandwidth, parse_u32};
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -27,7 +27,7 @@ const GRAIN: u64 = 20_000;
 
 /// Bytes a bucket of bytes must hold for a packet to go, beside the capacity asked for: a packet
 /// may be longer than the rest, and the difference is owed. As in Click.
-pub const OWED: u64 = 131_072;
+pub const DEBT: u64 = 131_072;
 
 /// Tokens per time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Unit {
     }
 
     /// The argument `RATE`, which must be given.
-    pub fn argument(self, make: &mut Make<'_>) -> Rate {
+    pub fn argument(self, make: &mut ElementBuilder<'_>) -> Rate {
         match self {
             Unit::Packets => make.need::<Packets>("RATE").0,
             Unit::Bytes => make.need::<Bytes>("RATE").0,

@@ -1,6 +1,6 @@
 //! Template of the packets that sources make.
 
-use linerate_graph::{Context, Make, unquoted};
+use linerate_graph::{Context, ElementBuilder, unquoted};
 use linerate_memory::Frame;
 
 /// Data of Click's sources in a packet when none is given.
@@ -18,7 +18,7 @@ pub struct Template {
 
 impl Template {
     /// From the arguments `DATA` and `LENGTH`.
-    pub fn from_args(make: &mut Make<'_>) -> Template {
+    pub fn from_args(make: &mut ElementBuilder<'_>) -> Template {
         let data = make.get::<Vec<u8>>("DATA").unwrap_or_else(|| DEFAULT_DATA.into());
         // The older name of the same; not every class has it.
         let name = if make.is_given("DATASIZE") { "DATASIZE" } else { "LENGTH" };
@@ -28,7 +28,7 @@ impl Template {
 
     /// Packets with these bytes, repeated to or cut at a length, or as they are when that is below
     /// zero.
-    pub fn new(make: &mut Make<'_>, data: Vec<u8>, length: i64) -> Template {
+    pub fn new(make: &mut ElementBuilder<'_>, data: Vec<u8>, length: i64) -> Template {
         let room = make.world.arena().room();
         if length > room as i64 || data.len() > room {
             make.error(format!("packets longer than a buffer ({room} bytes)"));

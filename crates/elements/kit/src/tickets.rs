@@ -5,9 +5,11 @@
 //! Among equals the one that has not been served last goes first, as Click's list
 //! has it.
 
-use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Make, parse_integer};
+use linerate_graph::{
+    Context, ElementBuilder, Handler, HandlerError, HandlerResult, parse_integer,
+};
 
-use crate::written::port_of;
+use crate::handler_values::port_of;
 
 const STRIDE: u32 = 1 << 16;
 const TICKETS_LIMIT: u32 = 1 << 15;
@@ -40,7 +42,7 @@ impl Port {
 
 impl Tickets {
     /// Reads the arguments, one for each of `count` ports; `side` is the name of these in errors.
-    pub fn from_args(make: &mut Make<'_>, count: usize, side: &str) -> Tickets {
+    pub fn from_args(make: &mut ElementBuilder<'_>, count: usize, side: &str) -> Tickets {
         let mut given = make.rest();
         if given.len() != count {
             make.error(format!("need {count} arguments, one per {side} port"));
@@ -168,7 +170,7 @@ impl Tickets {
 }
 
 /// The tickets an argument gives.
-fn from_arg(make: &mut Make<'_>, at: usize, text: &str) -> u32 {
+fn from_arg(make: &mut ElementBuilder<'_>, at: usize, text: &str) -> u32 {
     let number = parse_integer(text).filter(|number| i32::try_from(*number).is_ok());
     let Some(number) = number else {
         make.error(format!("argument {at} should be number of tickets (integer)"));

@@ -1,10 +1,10 @@
 //! Arguments and handlers that elements have which put UDP and IP headers in front of packets.
 
 use linerate_graph::{
-    Arg, Context, Handler, HandlerError, Make, Scope, Text, UdpPort, Value, unquoted,
+    Arg, Context, ElementBuilder, Handler, HandlerError, Scope, Text, UdpPort, Value, unquoted,
 };
 
-use crate::written::{record_argument, value_of};
+use crate::handler_values::{record_argument, value_of};
 
 /// Value of `DST` that selects the destination annotation.
 const ANNOTATION: &str = "DST_ANNO";
@@ -35,7 +35,7 @@ pub fn parse_destination<T: Value>(
 }
 
 /// `DST` of the element that is made; `None` is the annotation, or an error that was reported.
-pub fn destination<T: Value>(make: &mut Make<'_>) -> Option<T> {
+pub fn destination<T: Value>(make: &mut ElementBuilder<'_>) -> Option<T> {
     let Text(text) = make.get::<Text>("DST")?;
     let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
     parse_destination(&text, &scope).unwrap_or_else(|error| {
@@ -45,7 +45,7 @@ pub fn destination<T: Value>(make: &mut Make<'_>) -> Option<T> {
 }
 
 /// `SPORT` and `DPORT`.
-pub fn ports(make: &mut Make<'_>) -> [u16; 2] {
+pub fn ports(make: &mut ElementBuilder<'_>) -> [u16; 2] {
     PORTS.map(|name| make.need::<UdpPort>(name).0)
 }
 

@@ -1,7 +1,7 @@
 //! `AverageCounter`: counts packets and bytes between the first and the last.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Merge,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -9,7 +9,7 @@ use linerate_memory::{
 };
 
 use super::FAMILY;
-use linerate_kit::general::general;
+use linerate_kit::fmt_g::format_g;
 
 pub(super) const CLASS: Class = Class {
     name: "AverageCounter",
@@ -62,7 +62,7 @@ struct Counts {
 }
 
 impl AverageCounter {
-    fn new(make: &mut Make<'_>) -> AverageCounter {
+    fn new(make: &mut ElementBuilder<'_>) -> AverageCounter {
         let seconds: u32 = make.or("IGNORE", 0);
         AverageCounter { ignore: u64::from(seconds) * 1000, counts: Counts::default() }
     }
@@ -110,8 +110,8 @@ impl Element for AverageCounter {
         match handler {
             "count" => Ok(self.counts.count.to_string()),
             "byte_count" => Ok(self.counts.bytes.to_string()),
-            "rate" => Ok(general(self.rate(self.counts.count))),
-            "byte_rate" => Ok(general(self.rate(self.counts.bytes))),
+            "rate" => Ok(format_g(self.rate(self.counts.count))),
+            "byte_rate" => Ok(format_g(self.rate(self.counts.bytes))),
             _ => Err(HandlerError::missing(handler)),
         }
     }

@@ -12,7 +12,7 @@
 
 use std::{hint::black_box, sync::OnceLock};
 
-use linerate_memory::clock::{cycles, settle};
+use linerate_memory::clock::{cycles, serialize};
 
 /// Burns cycles, without touching memory.
 #[derive(Debug, Clone)]
@@ -53,9 +53,9 @@ impl Default for Burner {
 /// A number of steps, between fences: the core executes nothing else meanwhile.
 #[inline]
 fn serialised(state: u64, steps: u64) -> u64 {
-    settle();
+    serialize();
     let state = black_box(chain(state, steps));
-    settle();
+    serialize();
     state
 }
 

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Merge, Right, Text,
-    parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Merge,
+    Right, Text, parse_integer,
 };
 use linerate_memory::{Frame, Meta};
 
@@ -68,7 +68,7 @@ struct CounterGroups {
 }
 
 impl CounterGroups {
-    fn new(make: &mut Make<'_>) -> CounterGroups {
+    fn new(make: &mut ElementBuilder<'_>) -> CounterGroups {
         let Text(text) = make.or("BY", Text("PAINT".into()));
         let by = match text.as_str() {
             "PAINT" => By::Paint,

@@ -7,7 +7,7 @@ use linerate_memory::{Frame, clock::cycles};
 use super::FAMILY;
 use linerate_kit::{
     annotations::{cycle_count, set_cycle_count},
-    said::Said,
+    log_once::LogOnce,
 };
 
 pub(super) const SET: Class = Class {
@@ -42,7 +42,9 @@ pub(super) const ACCUM: Class = Class {
     annotates: true,
     cost: "One reading of the cycle counter per frame and a look at each packet's metadata.",
     example: SET.example,
-    make: |make| Box::new(CycleCountAccum { said: Said::of(make), ..Default::default() }),
+    make: |make| {
+        Box::new(CycleCountAccum { said: LogOnce::for_element(make), ..Default::default() })
+    },
     ..Class::here()
 };
 
@@ -87,7 +89,7 @@ struct CycleCountAccum {
     count: u64,
     cycles: u64,
     zero_count: u64,
-    said: Said,
+    said: LogOnce,
 }
 
 impl Element for CycleCountAccum {

@@ -1,7 +1,8 @@
 //! `CycleLoad`: burns cycles, in place of work whose cost is to be studied.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -39,7 +40,7 @@ struct CycleLoad {
 }
 
 impl CycleLoad {
-    fn new(make: &mut Make<'_>) -> CycleLoad {
+    fn new(make: &mut ElementBuilder<'_>) -> CycleLoad {
         let mut cycles = |name: &str| {
             let cycles: u32 = make.or(name, 0);
             if cycles > LIMIT {

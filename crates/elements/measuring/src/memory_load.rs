@@ -7,7 +7,8 @@
 //! prefetcher guesses the next one.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Text, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Text,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -44,20 +45,20 @@ const ACCESSES_LIMIT: u32 = 1 << 20;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct CacheLine {
     next: u32,
 }
 
-const _: () = assert!(size_of::<Line>() == LINE);
+const _: () = assert!(size_of::<CacheLine>() == LINE);
 
 struct MemoryLoad {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     at: u32,
     accesses: u32,
 }
 
 impl MemoryLoad {
-    fn new(make: &mut Make<'_>) -> MemoryLoad {
+    fn new(make: &mut ElementBuilder<'_>) -> MemoryLoad {
         let Text(text) = make.need("SIZE");
         let size = parse_size(&text);
         if make.is_given("SIZE") && size.is_none() {
@@ -86,8 +87,8 @@ fn parse_size(text: &str) -> Option<u64> {
 }
 
 /// Lines that lead from one to the next in a single circle.
-fn circle(count: usize) -> Vec<Line> {
-    let mut lines: Vec<Line> = (0..count as u32).map(|next| Line { next }).collect();
+fn circle(count: usize) -> Vec<CacheLine> {
+    let mut lines: Vec<CacheLine> = (0..count as u32).map(|next| CacheLine { next }).collect();
     // The same circle on every run.
     let mut random = fastrand::Rng::with_seed(count as u64);
     for at in (1..count).rev() {

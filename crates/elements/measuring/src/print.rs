@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, HandlerResult, Make, Right, Text, unquoted,
+    Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Right, Text, unquoted,
 };
 use linerate_memory::{Frame, Meta};
 
@@ -12,7 +12,7 @@ use linerate_kit::{
     annotations::{
         aggregate, extra_length, extra_packets, first_time, fix_ip_source, problem_offset,
     },
-    printed::Contents,
+    output::Contents,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     prints: true,
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "InfiniteSource(LIMIT 3, STOP true) -> Print(ok) -> Discard;",
-    ..Class::of::<Print>()
+    ..Class::for_element::<Print>()
 };
 
 #[derive(Arguments)]
@@ -67,7 +67,7 @@ struct Print {
 }
 
 impl Print {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         for (name, old) in [("LENGTH", self.old_length), ("NBYTES", self.nbytes)] {
             if make.is_given(name) {
                 make.warn(format!("{name}: argument deprecated"));
@@ -140,7 +140,7 @@ impl Print {
     }
 }
 
-fn contents(make: &mut Make<'_>, text: &str) -> Contents {
+fn contents(make: &mut ElementBuilder<'_>, text: &str) -> Contents {
     let text = unquoted(text);
     if text.is_empty() || text.contains(char::is_whitespace) {
         make.error("CONTENTS: parse error");

@@ -3,13 +3,13 @@
 use std::{io::IsTerminal, time::Duration};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Right,
-    Text, parse_bool, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerRef, HandlerResult,
+    Right, Text, parse_bool, unquoted,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::general::general;
+use linerate_kit::fmt_g::format_g;
 
 pub(super) const CLASS: Class = Class {
     name: "ProgressBar",
@@ -99,7 +99,7 @@ struct Bar {
 }
 
 impl ProgressBar {
-    fn new(make: &mut Make<'_>) -> ProgressBar {
+    fn new(make: &mut ElementBuilder<'_>) -> ProgressBar {
         let position = handlers(make, "POSHANDLER");
         if !make.is_given("POSHANDLER") {
             make.need::<Text>("POSHANDLER");
@@ -282,7 +282,7 @@ fn abbreviated(mut value: f64) -> String {
 }
 
 /// The handlers an argument names.
-fn handlers(make: &mut Make<'_>, name: &str) -> Vec<HandlerRef> {
+fn handlers(make: &mut ElementBuilder<'_>, name: &str) -> Vec<HandlerRef> {
     let Some(Text(text)) = make.get(name) else { return Vec::new() };
     parse_handlers(&text, |word| make.parse(word)).unwrap_or_else(|error| {
         make.error(error);
@@ -362,8 +362,8 @@ impl Element for ProgressBar {
             "banner" => Ok(self.bar.banner.clone()),
             "poshandler" => Ok(names(cx, &self.position)),
             "sizehandler" => Ok(names(cx, &self.sizes)),
-            "pos" => Ok(general(self.bar.last_position)),
-            "size" => Ok(general(self.bar.size)),
+            "pos" => Ok(format_g(self.bar.last_position)),
+            "size" => Ok(format_g(self.bar.size)),
             _ => Err(HandlerError::missing(handler)),
         }
     }

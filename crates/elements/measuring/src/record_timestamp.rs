@@ -7,8 +7,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_graph::{Arg, Class, Context, Element, ElementRef, Make, Plan, parse_bool};
-use linerate_kit::said::Said;
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, ElementRef, Plan, parse_bool};
+use linerate_kit::log_once::LogOnce;
 use linerate_memory::Frame;
 
 use super::{FAMILY, chunks::Chunks};
@@ -146,7 +146,7 @@ struct RecordTimestamp {
     /// Where packets have their numbers; `None` when they are counted.
     offset: Option<usize>,
     record: Arc<Record>,
-    said: Said,
+    said: LogOnce,
 }
 
 /// Whether a `NumberPacket` writes the highest byte first.
@@ -155,7 +155,7 @@ fn writes_big(plan: &Plan, counter: usize) -> bool {
 }
 
 impl RecordTimestamp {
-    fn new(make: &mut Make<'_>) -> RecordTimestamp {
+    fn new(make: &mut ElementBuilder<'_>) -> RecordTimestamp {
         let size = match make.or("N", SIZE) {
             0 => SIZE,
             size if size > MOST_ASKED => {
@@ -181,7 +181,7 @@ impl RecordTimestamp {
             count: AtomicU64::new(0),
             big,
         });
-        RecordTimestamp { offset, record, said: Said::of(make) }
+        RecordTimestamp { offset, record, said: LogOnce::for_element(make) }
     }
 
     #[cold]

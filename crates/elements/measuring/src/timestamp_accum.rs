@@ -5,11 +5,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::general::general;
+use linerate_kit::fmt_g::format_g;
 
 pub(super) const CLASS: Class = Class {
     name: "TimestampAccum",
@@ -60,7 +62,7 @@ struct TimestampAccum {
 }
 
 impl TimestampAccum {
-    fn new(make: &mut Make<'_>) -> TimestampAccum {
+    fn new(make: &mut ElementBuilder<'_>) -> TimestampAccum {
         let (all, replica) = (make.shared(All::default), make.replica().index);
         let own = {
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +81,7 @@ impl Element for TimestampAccum {
         let now = cx.now();
         let (mut count, mut time) = self.own.get();
         count += frame.len() as u64;
-        cx.pool.arena().for_each_meta(frame, &mut cx.survey, |meta| {
+        cx.pool.arena().for_each_meta(frame, &mut cx.header_cache, |meta| {
             time += now.wrapping_sub(meta.timestamp).cast_signed() as f64 / 1e9;
         });
         self.own.set((count, time));
@@ -91,10 +93,10 @@ impl Element for TimestampAccum {
         let (count, time) = totals.fold((0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
         Ok(match handler {
             "count" => count.to_string(),
-            "time" => general(time),
+            "time" => format_g(time),
             // What C makes of nothing divided by nothing.
             "average_time" if count == 0 => "-nan".into(),
-            "average_time" => general(time / count as f64),
+            "average_time" => format_g(time / count as f64),
             _ => return Err(HandlerError::missing(handler)),
         })
     }

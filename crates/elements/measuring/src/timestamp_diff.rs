@@ -8,10 +8,10 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Exit, Handler, HandlerError, HandlerResult, Make,
-    Reads, lang::config::shift_word,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Exit, Handler, HandlerError,
+    HandlerResult, Reads, lang::config::shift_word,
 };
-use linerate_kit::{general::general, said::Said, written::integer};
+use linerate_kit::{fmt_g::format_g, handler_values::integer, log_once::LogOnce};
 use linerate_memory::Frame;
 
 use super::{
@@ -85,7 +85,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("dump", "number and length of each delay").flags("$"),
     ],
     drops: &["not recorded"],
-    watches: |plan, at| plan.elements_named(at, &["RECORDER"]),
+    observes_state_of: |plan, at| plan.elements_named(at, &["RECORDER"]),
     cost: "One reading of the clock per frame, a line of each packet, and one of the record.",
     example: record_timestamp::CLASS.example,
     make: |make| Box::new(TimestampDiff::new(make)),
@@ -130,11 +130,11 @@ struct TimestampDiff {
     verbose: bool,
     delays: Arc<Delays>,
     /// Whether a second packet of a number has been reported.
-    said: Said,
+    said: LogOnce,
 }
 
 impl TimestampDiff {
-    fn new(make: &mut Make<'_>) -> TimestampDiff {
+    fn new(make: &mut ElementBuilder<'_>) -> TimestampDiff {
         let record = make.get::<ElementRef>("RECORDER").and_then(|recorder| {
             let class = make.plan().elements[recorder.0].class;
             if class.name != record_timestamp::CLASS.name {
@@ -164,7 +164,7 @@ impl TimestampDiff {
             longest: u64::try_from(milliseconds).unwrap_or(0).saturating_mul(MILLISECOND),
             verbose: make.or("VERBOSE", true),
             delays,
-            said: Said::of(make),
+            said: LogOnce::for_element(make),
         }
     }
 }
@@ -198,15 +198,15 @@ impl Element for TimestampDiff {
         let TimestampDiff { offset, longest, ref delays, .. } = *self;
         let (mut text, mut again) = (String::new(), None);
         let verbose = self.verbose;
-        cx.sift::<Reads>(frame, NOT_RECORDED, |packet| {
+        cx.retain::<Reads>(frame, NOT_RECORDED, |packet| {
             let number = number_at(packet.bytes(), offset, recorded.big);
-            let number = number.ok_or(Exit::Refuse(NOT_RECORDED))?;
+            let number = number.ok_or(Exit::ErrorOutput(NOT_RECORDED))?;
             let time = match recorded.take(number) {
                 Found::Time(time) => time,
-                Found::Nothing => return Err(Exit::Refuse(NOT_RECORDED)),
+                Found::Nothing => return Err(Exit::ErrorOutput(NOT_RECORDED)),
                 Found::Taken => {
                     again = Some(number);
-                    return Err(Exit::Refuse(NOT_RECORDED));
+                    return Err(Exit::ErrorOutput(NOT_RECORDED));
                 }
             };
             let delay = now.saturating_sub(time);
@@ -253,13 +253,13 @@ impl Element for TimestampDiff {
         let begin: u64 = if begin.is_empty() { 0 } else { integer(begin)? };
         let delays = self.delays.from(begin);
         if let Some(percent) = percent {
-            return Ok(general(percentile(delays, percent)));
+            return Ok(format_g(percentile(delays, percent)));
         }
         Ok(match handler {
-            "average" | "avg" => general(mean(&delays)),
+            "average" | "avg" => format_g(mean(&delays)),
             "min" => delays.iter().min().copied().unwrap_or(0).to_string(),
             "max" => delays.iter().max().copied().unwrap_or(0).to_string(),
-            "stddev" => general(deviation(&delays)),
+            "stddev" => format_g(deviation(&delays)),
             "index" => (self.delays.len().cast_signed() - 1).to_string(),
             "last" => delays.last().copied().unwrap_or(0).to_string(),
             "dump" => {

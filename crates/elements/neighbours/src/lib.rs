@@ -12,11 +12,11 @@ use linerate_lookup::exact::Key;
 use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::MacAddr;
 
-use self::remembered::Remember;
-use linerate_kit::{address6, ether::HEADER, room};
+use self::neighbour_cache::CacheKey;
+use linerate_kit::{address6, ether::HEADER, headroom};
 
+pub mod neighbour_cache;
 pub mod querier;
-pub mod remembered;
 pub mod shared;
 pub mod table;
 
@@ -25,7 +25,7 @@ pub trait Address: Value + Copy + Ord + Send + Sync + 'static {
     /// Its key in the table.
     type Key: Key + Send + std::fmt::Debug;
     /// Its key in the cache.
-    type Bits: Remember + std::fmt::Debug;
+    type Bits: CacheKey + std::fmt::Debug;
     /// Queries for an address in quick succession, before they become rare.
     const QUICK: u8;
     /// Milliseconds between them.
@@ -112,7 +112,7 @@ impl Address for Ipv6Addr {
 /// Puts an Ethernet header in front of a packet that is not shared.
 #[inline(always)]
 pub fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) -> bool {
-    if !room::push(arena, slot, HEADER) {
+    if !headroom::push(arena, slot, HEADER) {
         return false;
     }
     if let Some(mut packet) = arena.writable(slot) {

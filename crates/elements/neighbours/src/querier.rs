@@ -1,16 +1,16 @@
 //! Querier: sends packets to neighbours and asks for them, as `ARPQuerier` and `IP6NDSolicitor` do.
 //!
-//! Addresses in use are remembered here ([`Remembered`]), so that a packet on its way
+//! Addresses in use are remembered here ([`NeighbourCache`]), so that a packet on its way
 //! takes no lock. One is good until its neighbour must be asked for again, or its
 //! address may have changed.
 
 use std::sync::Arc;
 
-use linerate_graph::{Context, HandlerError, HandlerResult, Make, Rank, Seconds};
-use linerate_memory::{Arena, Frame, Leaves, PacketMut, Slot, Survey};
+use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult, Rank, Seconds};
+use linerate_memory::{Arena, Frame, HeaderCache, PacketMut, PreservedFields, Slot};
 
-use super::{Address, remembered::Remembered, shared::Shared};
-use linerate_kit::{ether::HEADER, room};
+use super::{Address, neighbour_cache::NeighbourCache, shared::Shared};
+use linerate_kit::{ether::HEADER, headroom};
 
 /// Milliseconds after which an address is asked for again unless told otherwise.
 const POLL_TIMEOUT: u32 = 60_000;
@@ -21,14 +21,14 @@ const POLL_TIMEOUT: u32 = 60_000;
 fn put_headers<'a, A: Address>(
     arena: &Arena,
     frame: &mut Frame,
-    survey: &mut Survey,
+    header_cache: &mut HeaderCache,
     missed: &mut Vec<(usize, Slot)>,
     find: impl Fn(A::Bits) -> Option<&'a [u8; HEADER]>,
 ) {
-    let mut has_room = arena.unstrip_packets(frame, survey, HEADER);
+    let mut has_room = arena.unstrip_packets(frame, header_cache, HEADER);
     if !has_room {
-        room::make(arena, frame, HEADER);
-        has_room = arena.unstrip_packets(frame, survey, HEADER);
+        headroom::make(arena, frame, HEADER);
+        has_room = arena.unstrip_packets(frame, header_cache, HEADER);
     }
     if !has_room {
         let count = frame.len();
@@ -36,7 +36,7 @@ fn put_headers<'a, A: Address>(
         frame.drain_front(count, |slot| missed.extend(places.next().map(|place| (place, slot))));
         return;
     }
-    let leaves = Leaves { headers: false, destination: true };
+    let preserved = PreservedFields { headers: false, destination: true };
     let encapsulate = move |packet: &mut PacketMut<'_>| {
         let header = find(A::destination(packet.meta())).ok_or(())?;
         if let Some(to) = packet.bytes_mut().first_chunk_mut() {
@@ -45,7 +45,7 @@ fn put_headers<'a, A: Address>(
         packet.mark_network(HEADER);
         Ok(())
     };
-    arena.sift_surveyed(frame, survey, leaves, encapsulate, |place, mut slot, ()| {
+    arena.retain_cached(frame, header_cache, preserved, encapsulate, |place, mut slot, ()| {
         slot.pull(HEADER);
         missed.push((place, slot));
     });
@@ -63,7 +63,7 @@ pub struct Querier<A: Address> {
     /// Whether there is an output for packets without an answer.
     pub returns: bool,
     query_output: usize,
-    remembered: Remembered<A::Bits>,
+    cache: NeighbourCache<A::Bits>,
     /// Packets of a frame for addresses that are not remembered, and their places there.
     pub missed: Vec<(usize, Slot)>,
     /// Queries sent.
@@ -78,7 +78,7 @@ pub struct Querier<A: Address> {
 
 impl<A: Address> Querier<A> {
     /// One that asks this table.
-    pub fn new(make: &mut Make<'_>, shared: Option<Arc<Shared<A>>>) -> Querier<A> {
+    pub fn new(make: &mut ElementBuilder<'_>, shared: Option<Arc<Shared<A>>>) -> Querier<A> {
         let Seconds::<3>(poll_timeout) = make.or("POLL_TIMEOUT", Seconds(POLL_TIMEOUT));
         Querier {
             shared,
@@ -86,7 +86,7 @@ impl<A: Address> Querier<A> {
             first: make.replica().index == 0,
             returns: make.outputs() > 2,
             query_output: make.outputs().saturating_sub(1).min(1),
-            remembered: Remembered::default(),
+            cache: NeighbourCache::default(),
             missed: Vec::new(),
             queries: 0,
             responses: 0,
@@ -106,24 +106,24 @@ impl<A: Address> Querier<A> {
         no_buffer: usize,
     ) -> bool {
         cx.unshare(frame, no_buffer);
-        let Querier { shared: Some(shared), remembered, missed, .. } = self else {
+        let Querier { shared: Some(shared), cache, missed, .. } = self else {
             cx.discard(frame);
             return false;
         };
-        let Context { pool, survey, .. } = cx;
+        let Context { pool, header_cache, .. } = cx;
         let (arena, generations) = (pool.arena(), shared.generations());
-        let settled = remembered.settle(frame.len(), now, generations);
-        let finder = remembered.finder();
+        let settled = cache.settle(frame.len(), now, generations);
+        let finder = cache.finder();
         if settled {
             let find = move |address| finder.find_good(address);
-            put_headers::<A>(arena, frame, survey, missed, find);
+            put_headers::<A>(arena, frame, header_cache, missed, find);
         } else {
-            if remembered.is_far() {
+            if cache.is_far() {
                 let ask = |slot| finder.ask(A::destination(arena.meta(slot)));
                 frame.slots().iter().for_each(ask);
             }
             let find = move |address| finder.find(address, now, generations);
-            put_headers::<A>(arena, frame, survey, missed, find);
+            put_headers::<A>(arena, frame, header_cache, missed, find);
         }
         !missed.is_empty()
     }
@@ -154,7 +154,7 @@ impl<A: Address> Querier<A> {
     /// since the table was asked.
     pub fn remember(&mut self, ip: A, header: [u8; HEADER], good: (u64, u32), now: u64) {
         if let Some(shared) = &self.shared {
-            self.remembered.insert(ip.bits(), header, good, (now, shared.generations()));
+            self.cache.insert(ip.bits(), header, good, (now, shared.generations()));
         }
     }
 

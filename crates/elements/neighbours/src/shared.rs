@@ -9,17 +9,18 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Context, Handler, HandlerError, HandlerResult, Make, Seconds, lang::config::words,
+    Arg, Context, ElementBuilder, Handler, HandlerError, HandlerResult, Seconds,
+    lang::config::words,
 };
 use linerate_memory::Slot;
 use linerate_packet::MacAddr;
 
 use super::{
     Address,
-    remembered::Generations,
+    neighbour_cache::Generations,
     table::{ENTRIES_LIMIT, Limits, Neighbours},
 };
-use linerate_kit::written::value_of;
+use linerate_kit::handler_values::value_of;
 
 /// The timer by which expired entries go.
 const EXPIRE: u32 = 0;
@@ -59,7 +60,7 @@ pub const DELETE: Handler = Handler::write("delete", "forgets an address");
 
 /// The limits the arguments say, where entries are good for `timeout` milliseconds
 /// unless told otherwise.
-pub fn limits(make: &mut Make<'_>, timeout: u64) -> Limits {
+pub fn limits(make: &mut ElementBuilder<'_>, timeout: u64) -> Limits {
     let default = Limits { timeout, ..Limits::DEFAULT };
     let timeout = make.get("TIMEOUT").map(|Seconds::<3>(timeout)| u64::from(timeout));
     let limits = Limits {
@@ -100,7 +101,7 @@ impl<A: Address> Default for Tables<A> {
 impl<A: Address> Shared<A> {
     /// The table of an element. `None` when there is no memory for it, which
     /// was then said.
-    pub fn of(make: &mut Make<'_>, element: &str) -> Option<Arc<Shared<A>>> {
+    pub fn for_element(make: &mut ElementBuilder<'_>, element: &str) -> Option<Arc<Shared<A>>> {
         let tables = make.world.common::<Tables<A>>();
         // A thread that panicked has left the map as it was.
         let mut tables = tables.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ mod discovery;
 mod retry;
 
 pub use discovery::Advertised;
-pub use retry::Round;
+pub use retry::RetryWork;
 
 /// Entries there can be, and are where no limit is given.
 pub const ENTRIES_LIMIT: u32 = 1 << 18;
@@ -117,7 +117,7 @@ pub struct Answer {
 
 /// Result of a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Learnt {
+pub enum UpdateResult {
     /// As asked for, or as it was.
     Expected,
     /// No query had asked for it.
@@ -273,18 +273,20 @@ impl<A: Address> Neighbours<A> {
         mac: MacAddr,
         now: u64,
         unsolicited: bool,
-    ) -> (Learnt, VecDeque<Slot>) {
+    ) -> (UpdateResult, VecDeque<Slot>) {
         let timeout = self.limits.timeout;
         let known = self.find(ip).and_then(|entry| self.table.get(entry));
         let learnt = match known {
-            Some(known) if known.is_known(now, timeout) && known.mac != mac => Learnt::Changed,
-            Some(known) if known.polls > 0 || known.mac == mac => Learnt::Expected,
-            _ => Learnt::Unsolicited,
+            Some(known) if known.is_known(now, timeout) && known.mac != mac => {
+                UpdateResult::Changed
+            }
+            Some(known) if known.polls > 0 || known.mac == mac => UpdateResult::Expected,
+            _ => UpdateResult::Unsolicited,
         };
         let asked = known.is_some_and(|known| known.polls > 0 || known.mac == mac);
         let full = known.is_none() && self.count() >= self.limits.most_entries();
         if full || (!asked && !unsolicited) {
-            return (Learnt::Refused, VecDeque::new());
+            return (UpdateResult::Refused, VecDeque::new());
         }
         let packets = self.insert(ip, mac, now);
         self.packets -= packets.len();

@@ -2,7 +2,7 @@
 //!
 //! After "Adaptive RED" (Floyd, Gummadi and Shenker, 2001), with Click's numbers.
 
-use linerate_graph::{Arg, Class, Make};
+use linerate_graph::{Arg, Class, ElementBuilder};
 
 use super::red::{CLASS as RED, Limits, MaxP, ONE, Red};
 
@@ -36,7 +36,7 @@ pub(super) const CLASS: Class = Class {
     ..RED
 };
 
-fn adaptive(make: &mut Make<'_>) -> Red {
+fn adaptive(make: &mut ElementBuilder<'_>) -> Red {
     let target = u64::from(make.need::<u32>("TARGET").max(LEAST_TARGET));
     let min = target / 2;
     let probability = make.need::<MaxP>("MAX_P").0;

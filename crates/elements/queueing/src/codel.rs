@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, parse_time,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
+    parse_time,
 };
-use linerate_kit::{annotations::first_time, rate::interval_text, written::record_argument};
+use linerate_kit::{annotations::first_time, handler_values::record_argument, rate::interval_text};
 use linerate_memory::Frame;
 
 use super::{
@@ -202,7 +203,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 impl CoDel {
-    fn new(make: &mut Make<'_>) -> CoDel {
+    fn new(make: &mut ElementBuilder<'_>) -> CoDel {
         let control = Control {
             target: nanos(make.or("TARGET", TARGET)),
             interval: nanos(make.or("INTERVAL", INTERVAL)),
@@ -224,7 +225,7 @@ impl Element for CoDel {
         let CoDel { control, late, drops, .. } = self;
         cx.pull_on(0, count, frame, |cx, frame| {
             let arena = cx.pool.arena();
-            frame.sift(
+            frame.retain(
                 |slot| control.passes(first_time(arena.meta(slot)), now),
                 |slot| {
                     let pushed = late.push(slot);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_time,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    parse_time,
 };
 use linerate_memory::Frame;
 
@@ -60,7 +61,7 @@ struct Delay {
 }
 
 impl Delay {
-    fn new(make: &mut Make<'_>, restamps: bool) -> Delay {
+    fn new(make: &mut ElementBuilder<'_>, restamps: bool) -> Delay {
         let delay = nanoseconds(make.need::<Duration>("DELAY"));
         Delay { delay, restamps, held: Frame::new(1), due: None }
     }

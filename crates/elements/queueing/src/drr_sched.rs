@@ -2,7 +2,7 @@
 //!
 //! Deficit round robin (Shreedhar and Varghese, 1995).
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder};
 use linerate_memory::Frame;
 
 use super::{FAMILY, ahead::Ahead};
@@ -47,7 +47,7 @@ struct Input {
 }
 
 impl Drr {
-    fn new(make: &mut Make<'_>) -> Drr {
+    fn new(make: &mut ElementBuilder<'_>) -> Drr {
         let quantum = make.or("QUANTUM", 500);
         if quantum <= 0 {
             make.error("bad QUANTUM");

@@ -1,7 +1,8 @@
 //! Queues that an element follows: those next to it, or those that its argument `QUEUES` names.
 
 use linerate_graph::{
-    Class, Context, Element, ElementRef, Make, Plan, Processing, Text, lang::config::words,
+    Class, Context, Element, ElementBuilder, ElementRef, Plan, Processing, Text,
+    lang::config::words,
 };
 
 use crate::{
@@ -63,7 +64,7 @@ pub(super) fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize>
 }
 
 /// The elements that the argument `QUEUES` names; none when it is not given.
-pub(super) fn named(make: &mut Make<'_>) -> Option<Vec<usize>> {
+pub(super) fn named(make: &mut ElementBuilder<'_>) -> Option<Vec<usize>> {
     let Text(names) = make.get("QUEUES")?;
     let mut found = Vec::new();
     for name in words(&names) {

@@ -11,15 +11,15 @@ use std::{
 };
 
 use linerate_graph::{
-    Class, Context, Element, HandlerError, HandlerResult, Make, Right, Signals, parse_u32,
+    Class, Context, Element, ElementBuilder, HandlerError, HandlerResult, Right, Signals, parse_u32,
 };
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
 use crate::queue::{ARGS, HANDLERS, capacity, capacity_from_args};
 use linerate_kit::{
-    drops::{self, turn_away},
-    written::record_argument,
+    drops::{self, reject_frame},
+    handler_values::record_argument,
 };
 
 /// The only reason for a drop.
@@ -92,7 +92,7 @@ impl Core {
 }
 
 impl HeldQueue {
-    fn new(make: &mut Make<'_>) -> HeldQueue {
+    fn new(make: &mut ElementBuilder<'_>) -> HeldQueue {
         let capacity = capacity_from_args(make);
         let core = make.shared(|| Mutex::new(Core::new(capacity)));
         core.lock().unwrap_or_else(PoisonError::into_inner).users += 1;
@@ -192,7 +192,7 @@ impl Element for HeldQueue {
             drops::overflow(cx);
         }
         if !self.excess.is_empty() {
-            turn_away(cx, &mut self.excess, FULL);
+            reject_frame(cx, &mut self.excess, FULL);
         }
         if was_empty {
             cx.notify();
@@ -242,7 +242,7 @@ impl Element for HeldQueue {
             core.highwater = core.highwater.max(core.packets.len());
             core.capacity
         };
-        self.shrink(cx, keep, turn_away);
+        self.shrink(cx, keep, reject_frame);
         cx.notify();
     }
 
@@ -277,7 +277,7 @@ impl Element for HeldQueue {
                 core.drops = 0;
                 core.highwater = core.packets.len();
             }
-            "reset" => self.shrink(cx, 0, turn_away),
+            "reset" => self.shrink(cx, 0, reject_frame),
             "capacity" => {
                 let capacity = capacity(parse_u32(value)).map_err(HandlerError::refused)?;
                 self.core().capacity = capacity;

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
     parse_bandwidth, parse_time,
 };
 use linerate_memory::{Frame, Slot};
@@ -59,7 +59,7 @@ pub(crate) struct LinkUnqueue {
 const TOO_SMALL: &str = "bandwidth too small, minimum 100Bps";
 
 impl LinkUnqueue {
-    fn new(make: &mut Make<'_>) -> LinkUnqueue {
+    fn new(make: &mut ElementBuilder<'_>) -> LinkUnqueue {
         let latency = make.need::<Duration>("LATENCY");
         let bandwidth = make.need::<linerate_graph::Bandwidth>("BANDWIDTH").bytes as u64;
         if make.is_given("BANDWIDTH") && bandwidth < 100 {

@@ -7,11 +7,11 @@
 //! An input that has given all it had ends the burst when it is its turn again: its queue may be
 //! filled before the next burst, and in Click, where the sources run between two packets, it would
 //! not have missed that turn. So does one that is empty from the start, unless the time of packets
-//! is chance anyway ([`Class::live`]): then inputs with packets are not held up.
+//! is chance anyway ([`Class::external_input`]): then inputs with packets are not held up.
 //!
-//! [`Class::live`]: linerate_graph::Class::live
+//! [`Class::external_input`]: linerate_graph::Class::external_input
 
-use linerate_graph::{Context, Make};
+use linerate_graph::{Context, ElementBuilder};
 use linerate_memory::Frame;
 
 pub(super) struct Merge {
@@ -25,7 +25,7 @@ pub(super) struct Merge {
 }
 
 struct Input {
-    known: Known,
+    known: InputState,
     /// Packets it is to give.
     planned: usize,
     /// Packets pulled, empty between bursts.
@@ -34,7 +34,7 @@ struct Input {
 
 /// Known packets of an input.
 #[derive(Clone, Copy)]
-enum Known {
+enum InputState {
     /// Nothing: it has to be pulled.
     No,
     /// Likewise, and it has given packets.
@@ -60,9 +60,9 @@ pub(super) enum Turn {
 
 impl Merge {
     /// Creates a merge for the inputs of an element.
-    pub(super) fn new(make: &Make<'_>) -> Merge {
+    pub(super) fn new(make: &ElementBuilder<'_>) -> Merge {
         let limit = make.world.frame_limit;
-        let input = |_| Input { known: Known::No, planned: 0, share: Frame::new(limit) };
+        let input = |_| Input { known: InputState::No, planned: 0, share: Frame::new(limit) };
         Merge {
             inputs: (0..make.inputs()).map(input).collect(),
             turns: Vec::with_capacity(limit),
@@ -82,7 +82,7 @@ impl Merge {
         for (port, input) in self.inputs.iter_mut().enumerate() {
             // A single packet is pulled faster than it is planned.
             let ready = if count > 1 { cx.ready(port) } else { None };
-            input.known = ready.map_or(Known::No, Known::Ready);
+            input.known = ready.map_or(InputState::No, InputState::Ready);
         }
     }
 
@@ -94,22 +94,22 @@ impl Merge {
         }
         let input = &mut self.inputs[port];
         input.known = match input.known {
-            Known::Used => return Turn::Over,
-            Known::Empty if self.turns_show && !self.turns.is_empty() => return Turn::Over,
-            Known::Empty => return Turn::Missed,
-            Known::Ready(packets) if packets > 0 => {
+            InputState::Used => return Turn::Over,
+            InputState::Empty if self.turns_show && !self.turns.is_empty() => return Turn::Over,
+            InputState::Empty => return Turn::Missed,
+            InputState::Ready(packets) if packets > 0 => {
                 input.planned += 1;
-                if packets > 1 { Known::Ready(packets - 1) } else { Known::Used }
+                if packets > 1 { InputState::Ready(packets - 1) } else { InputState::Used }
             }
             known => match (known, cx.pull(port, 1, &mut input.share)) {
-                (Known::Gave, 0) => return Turn::Over,
+                (InputState::Gave, 0) => return Turn::Over,
                 (_, 0) if self.turns_show && !self.turns.is_empty() => return Turn::Over,
-                (Known::No, 0) => return Turn::Missed,
+                (InputState::No, 0) => return Turn::Missed,
                 (_, 0) => {
-                    input.known = Known::Empty;
+                    input.known = InputState::Empty;
                     return Turn::Missed;
                 }
-                _ => Known::Gave,
+                _ => InputState::Gave,
             },
         };
         self.turns.push(port as u32);

@@ -1,7 +1,8 @@
 //! `Meter` and `BandwidthMeter`: select the output by the rate.
 
 use linerate_graph::{
-    Arg, Bandwidth, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Bandwidth, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -30,7 +31,7 @@ pub(super) const PACKETS: Class = Class {
         on whole.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> m :: Meter(1000) -> Discard; \
         m [1] -> Discard;",
-    deals: true,
+    order_dependent: true,
     make: |make| Box::new(Meter::new(make, Unit::Packets)),
     ..Class::here()
 };
@@ -56,7 +57,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(make: &mut Make<'_>, unit: Unit) -> Meter {
+    fn new(make: &mut ElementBuilder<'_>, unit: Unit) -> Meter {
         let arguments = make.rest();
         if arguments.is_empty() {
             make.error("too few arguments to BandwidthMeter(bandwidth, ...)");

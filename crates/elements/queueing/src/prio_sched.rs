@@ -1,6 +1,6 @@
 //! `PrioSched`: pulls from the first input that has a packet.
 
-use linerate_graph::{Class, Context, Element, Make};
+use linerate_graph::{Class, Context, Element, ElementBuilder};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -36,7 +36,7 @@ struct Prio {
 }
 
 impl Prio {
-    fn new(make: &mut Make<'_>) -> Prio {
+    fn new(make: &mut ElementBuilder<'_>) -> Prio {
         Prio { inputs: make.inputs(), turns_show: !make.plan().is_live() }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Replica, Right,
-    Signals, parse_u32,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Replica,
+    Right, Signals, parse_u32,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -19,8 +19,8 @@ use linerate_memory::{
 };
 
 use linerate_kit::{
-    drops::{overflow, turn_away},
-    written::record_argument,
+    drops::{overflow, reject_frame},
+    handler_values::record_argument,
 };
 
 /// The name of their family in the reference: that of the elements for beginners.
@@ -105,7 +105,7 @@ pub(crate) fn is_queue(class: &Class) -> bool {
 }
 
 /// The argument `CAPACITY`.
-pub(crate) fn capacity_from_args(make: &mut Make<'_>) -> usize {
+pub(crate) fn capacity_from_args(make: &mut ElementBuilder<'_>) -> usize {
     let wanted = make.get::<u32>("CAPACITY").map(|packets| capacity(Ok(packets)));
     wanted.unwrap_or(Ok(CAPACITY_DEFAULT)).unwrap_or_else(|error| {
         make.error(error);
@@ -183,7 +183,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    fn new(make: &mut Make<'_>) -> Queue {
+    fn new(make: &mut ElementBuilder<'_>) -> Queue {
         let capacity = capacity_from_args(make);
         let replica = make.replica();
         let only = replica.count == 1;
@@ -330,7 +330,7 @@ impl Queue {
         let mut frame = cx.new_frame();
         let count = frame.limit();
         while self.fetch(&mut frame, count) > 0 {
-            turn_away(cx, &mut frame, FULL);
+            reject_frame(cx, &mut frame, FULL);
         }
         cx.set_full(false);
     }
@@ -444,7 +444,7 @@ impl Element for Queue {
             if before == 0 && capacity > 0 {
                 overflow(cx);
             }
-            turn_away(cx, frame, FULL);
+            reject_frame(cx, frame, FULL);
         }
         if after > self.core.highwater.load(Ordering::Relaxed) {
             self.core.highwater.store(after, Ordering::Relaxed);

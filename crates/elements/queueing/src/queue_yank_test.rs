@@ -1,6 +1,6 @@
 //! `QueueYankTest`: self-test of removing packets from any position of a queue.
 
-use linerate_graph::{Arg, Class, Context, Element, ElementRef, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, ElementRef};
 use linerate_memory::{Frame, Slot};
 
 use crate::{
@@ -32,7 +32,7 @@ const TESTS: &[(&str, &str)] =
     &[("", "abcde"), ("c", "abde"), ("a", "bcde"), ("e", "abcd"), ("ade", "bc"), ("abcde", "")];
 
 impl QueueYankTest {
-    fn new(make: &mut Make<'_>) -> QueueYankTest {
+    fn new(make: &mut ElementBuilder<'_>) -> QueueYankTest {
         let queue = make.element_of("QUEUE", "Queue", is_queue);
         QueueYankTest { queue: queue.map_or(0, |ElementRef(queue)| queue) }
     }

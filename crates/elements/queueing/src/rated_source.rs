@@ -1,8 +1,8 @@
 //! `RatedSource`: makes packets at a rate.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Signals,
-    parse_bool, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    Signals, parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -67,7 +67,7 @@ fn burst(rate: Rate) -> u64 {
 }
 
 impl RatedSource {
-    fn new(make: &mut Make<'_>) -> RatedSource {
+    fn new(make: &mut ElementBuilder<'_>) -> RatedSource {
         let template = Template::from_args(make);
         let mut rate = Rate::per_second(10);
         if make.is_given("RATE") {

@@ -1,7 +1,7 @@
 //! `RatedSplitter` and `BandwidthRatedSplitter`: send packets above a rate to output 1.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
 };
 use linerate_memory::Frame;
 
@@ -11,9 +11,9 @@ use super::{
     wrong,
 };
 use linerate_kit::{
-    drops::turn_away,
-    rate::{Bucket, OWED, Unit},
-    written::record_argument,
+    drops::reject_frame,
+    handler_values::record_argument,
+    rate::{Bucket, DEBT, Unit},
 };
 
 /// The only reason for a drop.
@@ -39,7 +39,7 @@ pub(super) const PACKETS: Class = Class {
     cost: "A clock reading and a division per frame; frames are cut in two, not looked through.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> r :: RatedSplitter(100) -> Discard; \
         r [1] -> Discard;",
-    deals: true,
+    order_dependent: true,
     make: |make| Box::new(RatedSplitter::new(make, Unit::Packets)),
     ..Class::here()
 };
@@ -71,7 +71,7 @@ struct RatedSplitter {
 }
 
 impl RatedSplitter {
-    fn new(make: &mut Make<'_>, unit: Unit) -> RatedSplitter {
+    fn new(make: &mut ElementBuilder<'_>, unit: Unit) -> RatedSplitter {
         let (bucket, burst) = bucket(make, unit);
         RatedSplitter { unit, bucket, burst, excess: Frame::new(make.world.frame_limit) }
     }
@@ -90,7 +90,7 @@ impl Element for RatedSplitter {
                 let mut left = tokens;
                 let mut used = 0;
                 let may_go = |length: &u64| {
-                    let may = left >= OWED;
+                    let may = left >= DEBT;
                     left -= if may { left.min(*length) } else { 0 };
                     may
                 };
@@ -107,11 +107,11 @@ impl Element for RatedSplitter {
                 place += 1;
                 place <= count
             };
-            frame.sift(within, |slot| {
+            frame.retain(within, |slot| {
                 let pushed = excess.push(slot);
                 debug_assert!(pushed.is_ok(), "no more than were in a frame");
             });
-            turn_away(cx, &mut self.excess, EXCESS);
+            reject_frame(cx, &mut self.excess, EXCESS);
         }
     }
 

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Right,
 };
 use linerate_memory::Frame;
 
 use super::{FAMILY, ahead::Ahead, wake_at, wrong};
 use linerate_kit::{
-    rate::{Bucket, OWED, Rate, Unit},
-    written::{boolean, record_argument},
+    handler_values::{boolean, record_argument},
+    rate::{Bucket, DEBT, Rate, Unit},
 };
 
 /// Default burst, as a time: packets or bytes of 20 ms at `RATE` may go at once.
@@ -70,7 +70,7 @@ pub(super) const BANDWIDTH: Class = Class {
 
 /// The bucket an element with these arguments has, and the burst when it was
 /// given in packets or bytes.
-pub(super) fn bucket(make: &mut Make<'_>, unit: Unit) -> (Bucket, Burst) {
+pub(super) fn bucket(make: &mut ElementBuilder<'_>, unit: Unit) -> (Bucket, Burst) {
     let rate = unit.argument(make);
     let size = match unit {
         Unit::Packets => "BURST_SIZE",
@@ -108,7 +108,7 @@ impl Burst {
         };
         match unit {
             Unit::Packets => tokens.max(1),
-            Unit::Bytes => tokens.saturating_add(OWED),
+            Unit::Bytes => tokens.saturating_add(DEBT),
         }
     }
 }
@@ -126,7 +126,7 @@ struct RatedUnqueue {
 }
 
 impl RatedUnqueue {
-    fn new(make: &mut Make<'_>, unit: Unit) -> RatedUnqueue {
+    fn new(make: &mut ElementBuilder<'_>, unit: Unit) -> RatedUnqueue {
         let (bucket, burst) = bucket(make, unit);
         let ahead = Ahead::new(make.world.frame_limit);
         let (runs, empty_runs, pushes, failed_pulls) = (0, 0, 0, 0);
@@ -147,7 +147,7 @@ impl RatedUnqueue {
     fn threshold(&self) -> u64 {
         match self.unit {
             Unit::Packets => 1,
-            Unit::Bytes => OWED,
+            Unit::Bytes => DEBT,
         }
     }
 }
@@ -168,7 +168,7 @@ impl Element for RatedUnqueue {
         let limit = frame.limit();
         let used = match self.unit {
             Unit::Packets => cx.pull(0, usize::try_from(tokens).unwrap_or(limit), frame) as u64,
-            Unit::Bytes => self.ahead.pull(cx, tokens - OWED, limit, frame),
+            Unit::Bytes => self.ahead.pull(cx, tokens - DEBT, limit, frame),
         };
         if frame.is_empty() {
             self.failed_pulls += 1;

@@ -4,8 +4,8 @@
 //! in Click's fixed point.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Processing, Right,
-    Scope, Value,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Processing,
+    Right, Scope, Value,
 };
 use linerate_memory::Frame;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use linerate_kit::{
     average::{Average, binary_text},
-    drops::turn_away,
+    drops::reject_frame,
 };
 
 /// The only reason for a drop.
@@ -156,7 +156,7 @@ pub(super) struct Red {
 }
 
 impl Red {
-    fn new(make: &mut Make<'_>) -> Red {
+    fn new(make: &mut ElementBuilder<'_>) -> Red {
         let limits = Limits {
             min: make.need::<u32>("MIN_THRESH").into(),
             max: make.need::<u32>("MAX_THRESH").into(),
@@ -167,7 +167,7 @@ impl Red {
     }
 
     /// Makes one that drops by these limits, or tries to keep a target.
-    pub(super) fn with(make: &mut Make<'_>, limits: Limits, target: Option<u64>) -> Red {
+    pub(super) fn with(make: &mut ElementBuilder<'_>, limits: Limits, target: Option<u64>) -> Red {
         let stability: u32 = make.or("STABILITY", 4);
         if let Err(error) = limits.check() {
             make.error(error);
@@ -277,7 +277,7 @@ impl Element for Red {
         self.left = (cx.round(), size);
         let mut decisions = keep.iter().copied();
         let early = &mut self.early;
-        frame.sift(
+        frame.retain(
             |_| decisions.next().unwrap_or(true),
             |slot| {
                 let pushed = early.push(slot);
@@ -287,7 +287,7 @@ impl Element for Red {
         self.keep = keep;
         if !self.early.is_empty() {
             self.drops += self.early.len() as u64;
-            turn_away(cx, &mut self.early, EARLY);
+            reject_frame(cx, &mut self.early, EARLY);
         }
     }
 

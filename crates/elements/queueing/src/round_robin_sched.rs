@@ -1,6 +1,6 @@
 //! `RoundRobinSched`: pulls one packet from each input in turn.
 
-use linerate_graph::{Class, Context, Element, Make};
+use linerate_graph::{Class, Context, Element, ElementBuilder};
 use linerate_memory::Frame;
 
 use super::{
@@ -39,7 +39,7 @@ struct RoundRobin {
 }
 
 impl RoundRobin {
-    fn new(make: &mut Make<'_>) -> RoundRobin {
+    fn new(make: &mut ElementBuilder<'_>) -> RoundRobin {
         RoundRobin { next: 0, merge: Merge::new(make) }
     }
 

@@ -1,7 +1,7 @@
 //! `RoundRobinUnqueue`: pulls from its inputs in turn and pushes to the outputs of same number.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
 };
 use linerate_memory::Frame;
 
@@ -48,7 +48,7 @@ struct RoundRobinUnqueue {
 }
 
 impl RoundRobinUnqueue {
-    fn new(make: &mut Make<'_>) -> RoundRobinUnqueue {
+    fn new(make: &mut ElementBuilder<'_>) -> RoundRobinUnqueue {
         let burst = make.get::<i32>("BURST").map(|burst| match burst {
             0 => usize::MAX,
             burst => usize::try_from(burst).unwrap_or(1),

@@ -1,14 +1,14 @@
 //! `Shaper` and `BandwidthShaper`: pull at a rate.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
 };
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, ahead::Ahead, wake_at, wrong};
 use linerate_kit::{
+    handler_values::record_argument,
     rate::{Gap, Rate, SECOND, Unit},
-    written::record_argument,
 };
 
 const HANDLERS: &[Handler] =
@@ -55,7 +55,7 @@ struct Shaper {
 }
 
 impl Shaper {
-    fn new(make: &mut Make<'_>, unit: Unit) -> Shaper {
+    fn new(make: &mut ElementBuilder<'_>, unit: Unit) -> Shaper {
         let rate = unit.argument(make);
         if rate.period != SECOND {
             make.error("RATE: must be per second");

@@ -1,6 +1,6 @@
 //! `StrideSched`: serves inputs in proportion to tickets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right};
 use linerate_memory::Frame;
 
 use super::{
@@ -35,7 +35,7 @@ struct Stride {
 }
 
 impl Stride {
-    fn new(make: &mut Make<'_>) -> Stride {
+    fn new(make: &mut ElementBuilder<'_>) -> Stride {
         let inputs = make.inputs();
         Stride { tickets: Tickets::from_args(make, inputs, "input"), merge: Merge::new(make) }
     }

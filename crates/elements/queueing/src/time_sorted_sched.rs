@@ -2,7 +2,9 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+};
 use linerate_memory::{Frame, Slot};
 
 use super::{FAMILY, TIMER};
@@ -63,7 +65,7 @@ struct Input {
 }
 
 impl TimeSorted {
-    fn new(make: &mut Make<'_>) -> TimeSorted {
+    fn new(make: &mut ElementBuilder<'_>) -> TimeSorted {
         let buffer: i32 = make.or("BUFFER", 1);
         if buffer <= 0 {
             make.error("BUFFER must be at least 1");

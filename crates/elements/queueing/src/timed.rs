@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, parse_bool,
     parse_integer, parse_time,
 };
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER};
 use linerate_kit::{
+    handler_values::integer,
     rate::interval_text,
     template::{Template, stamp},
-    written::integer,
 };
 
 /// Click's default headroom of packets.
@@ -67,7 +67,7 @@ pub(super) const SINK: Class = Class {
 };
 
 /// The argument `INTERVAL` in nanoseconds.
-fn interval(make: &mut Make<'_>) -> u64 {
+fn interval(make: &mut ElementBuilder<'_>) -> u64 {
     let interval = make.or("INTERVAL", Duration::from_millis(500));
     u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -103,7 +103,7 @@ struct TimedSource {
 }
 
 impl TimedSource {
-    fn new(make: &mut Make<'_>) -> TimedSource {
+    fn new(make: &mut ElementBuilder<'_>) -> TimedSource {
         TimedSource {
             template: Template::from_args(make),
             interval: interval(make),

@@ -1,6 +1,6 @@
 //! `TimedUnqueue` and `Burster`: move some packets per interval.
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Next, Seconds};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Next, Seconds};
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER};
@@ -37,7 +37,7 @@ const INTERVAL: Arg =
 /// Nanoseconds of a second: a timer that is later than that starts anew.
 const SECOND: u64 = 1_000_000_000;
 /// Returns the number of pulls for nothing after which Click's queue in front reports to be empty.
-fn patience(make: &Make<'_>) -> u32 {
+fn patience(make: &ElementBuilder<'_>) -> u32 {
     let elements = &make.plan().elements;
     let sources = elements[make.element()].sources.first().into_iter().flatten();
     let mut classes = sources.map(|source| elements[source.element].class.name);
@@ -56,7 +56,7 @@ struct TimedUnqueue {
 }
 
 impl TimedUnqueue {
-    fn new(make: &mut Make<'_>, burst: i32) -> TimedUnqueue {
+    fn new(make: &mut ElementBuilder<'_>, burst: i32) -> TimedUnqueue {
         let Seconds::<3>(interval) = make.or("INTERVAL", Seconds(0));
         let burst = make.or("BURST", burst);
         if burst <= 0 {

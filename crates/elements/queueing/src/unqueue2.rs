@@ -1,7 +1,8 @@
 //! `Unqueue2`: pulls packets and pushes them while downstream queues have room.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    unquoted,
 };
 use linerate_memory::Frame;
 
@@ -48,7 +49,7 @@ struct Unqueue2 {
 }
 
 impl Unqueue2 {
-    fn new(make: &mut Make<'_>) -> Unqueue2 {
+    fn new(make: &mut ElementBuilder<'_>) -> Unqueue2 {
         let burst = make.get::<i32>("BURST").map(|burst| if burst == 0 { i32::MAX } else { burst });
         let named = make.is_given("QUEUES").then(|| {
             let plan = make.plan();

@@ -1,11 +1,11 @@
 //! Base class of rewriters, and their arguments.
 
-use linerate_graph::{Arg, Class, ElementRef, Handler, Make, parse_integer};
+use linerate_graph::{Arg, Class, ElementBuilder, ElementRef, Handler, parse_integer};
 
 use super::{
     FAMILY,
     flow_set::FlowSet,
-    registry::{Wanted, looked_at},
+    registry::{CapacitySpec, looked_at},
     rewriter::DROPS,
     times::{AllTimes, Times, milliseconds},
     udp_rewriter::{UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT},
@@ -106,7 +106,7 @@ pub(super) const BASE: Class = Class {
     processing: "h/h",
     drops: DROPS,
     annotates: true,
-    watches: looked_at,
+    observes_state_of: looked_at,
     cost: "That of `IPRewriter`.",
     ..Class::here()
 };
@@ -152,7 +152,7 @@ pub(super) const PING_ARGS: &[Arg] = &[
 
 /// The times of those, of which flows live for `idle` milliseconds unless the
 /// arguments say otherwise.
-pub(super) fn plain_times(make: &mut Make<'_>, idle: u64) -> AllTimes {
+pub(super) fn plain_times(make: &mut ElementBuilder<'_>, idle: u64) -> AllTimes {
     let idle = milliseconds(make, "TIMEOUT").unwrap_or(idle);
     let guarantee = milliseconds(make, "GUARANTEE").unwrap_or(Times::GUARANTEE);
     let times = Times::plain(idle, guarantee);
@@ -160,19 +160,19 @@ pub(super) fn plain_times(make: &mut Make<'_>, idle: u64) -> AllTimes {
 }
 
 /// Reads `MAPPING_CAPACITY`; `None` when it is wrong, which is reported.
-pub(super) fn wanted(make: &mut Make<'_>) -> Option<Wanted> {
+pub(super) fn wanted(make: &mut ElementBuilder<'_>) -> Option<CapacitySpec> {
     let name = if make.is_given("MAPPING_CAPACITY") { "MAPPING_CAPACITY" } else { "CAPACITY" };
     let Some(text) = make.get::<String>(name) else {
-        return Some(Wanted::Flows(FlowSet::DEFAULT_CAPACITY));
+        return Some(CapacitySpec::Flows(FlowSet::DEFAULT_CAPACITY));
     };
     if let Some(number) = parse_integer(&text) {
         let flows = usize::try_from(number.max(0)).unwrap_or(usize::MAX);
-        return Some(Wanted::Flows(flows.min(FlowSet::LIMIT)));
+        return Some(CapacitySpec::Flows(flows.min(FlowSet::LIMIT)));
     }
     if let Ok(ElementRef(at)) = make.parse(&text)
         && super::is_rewriter(make.plan().elements[at].class)
     {
-        return Some(Wanted::SharedWith(at));
+        return Some(CapacitySpec::SharedWith(at));
     }
     make.error("bad MAPPING_CAPACITY");
     None

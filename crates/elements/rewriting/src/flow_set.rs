@@ -11,10 +11,10 @@ use linerate_memory::MemoryError;
 use linerate_packet::{FlowV4, IpProtocol};
 
 use super::{
-    choosing::Chooser,
-    crowd::Crowds,
-    kind::Kind,
     mapping::{Ends, LastUse, Mapping, flags},
+    port_alloc::Chooser,
+    port_bitmap::PortBitmaps,
+    rewriter_type::RewriterKind,
     sequence::Shift,
     spec::{Decision, Spec},
     times::{AllTimes, Times},
@@ -29,7 +29,7 @@ const LEFTOVERS: usize = 4096;
 /// One rewriter's part.
 #[derive(Debug)]
 pub(super) struct Rewriting {
-    pub(super) kind: Kind,
+    pub(super) kind: RewriterKind,
     pub(super) times: AllTimes,
     pub(super) specs: Vec<Spec>,
     pub(super) outputs: usize,
@@ -37,7 +37,7 @@ pub(super) struct Rewriting {
 
 impl Rewriting {
     const NONE: Rewriting = Rewriting {
-        kind: Kind::Address,
+        kind: RewriterKind::Address,
         times: AllTimes { tcp: Times::plain(0, 0), other: Times::plain(0, 0) },
         specs: Vec::new(),
         outputs: 0,
@@ -59,14 +59,14 @@ impl Rewriting {
 pub(super) struct FlowSet {
     pub(super) table: Table<FlowV4, Mapping>,
     guaranteed: Wheel,
-    rest: Heap,
+    unguaranteed: Heap,
     /// Most flows.
     capacity: usize,
     flows: usize,
     pub(super) rewriters: Vec<Rewriting>,
     /// The rewriters' names.
     names: Vec<String>,
-    crowds: Crowds,
+    bitmaps: PortBitmaps,
     /// Changed sequence numbers, forward and reply.
     shifts: Vec<[Shift; 2]>,
     free_shifts: Vec<u32>,
@@ -118,12 +118,12 @@ impl FlowSet {
         Ok(FlowSet {
             table: Table::new(entries, Backing::OnDemand)?,
             guaranteed: Wheel::new(now, entries, Backing::OnDemand)?,
-            rest: Heap::new(entries, Backing::OnDemand)?,
+            unguaranteed: Heap::new(entries, Backing::OnDemand)?,
             capacity: capacity.min(FlowSet::LIMIT),
             flows: 0,
             rewriters: names.iter().map(|_| Rewriting::NONE).collect(),
             names,
-            crowds: Crowds::default(),
+            bitmaps: PortBitmaps::default(),
             shifts: Vec::new(),
             free_shifts: Vec::new(),
             random: fastrand::Rng::new(),
@@ -180,7 +180,7 @@ impl FlowSet {
     /// It is learnt anew when the flows of a rewriter end, by its times: perhaps sooner than was
     /// known.
     fn reschedule(&mut self, rewriter: u16) {
-        let FlowSet { table, rewriters, guaranteed, rest, .. } = self;
+        let FlowSet { table, rewriters, guaranteed, unguaranteed, .. } = self;
         for (entry, key, mapping) in table.iter() {
             let is_anchor = !mapping.is_reply() || mapping.peer == entry;
             if key.vlan != rewriter || !is_anchor {
@@ -188,9 +188,9 @@ impl FlowSet {
             }
             let number = entry.number() as u32;
             let life = life(table, rewriters, number);
-            match mapping.flags & flags::IN_REST {
+            match mapping.flags & flags::UNGUARANTEED {
                 0 => guaranteed.schedule(number, life.guaranteed),
-                _ => rest.schedule(number, life.end),
+                _ => unguaranteed.schedule(number, life.end),
             }
         }
     }
@@ -221,14 +221,14 @@ impl FlowSet {
         let mut left: Vec<(u64, u32)> = numbers.map(|number| (until(number), number)).collect();
         left.sort_unstable();
         for (_, number) in left.into_iter().take(self.flows - self.capacity) {
-            self.remove(Entry::of(number));
+            self.remove(Entry::from_number(number));
         }
     }
 
     /// Removes all flows.
     pub(super) fn clear(&mut self) {
         self.remove_where(|_, _| true);
-        self.crowds.clear();
+        self.bitmaps.clear();
     }
 
     fn remove_where(&mut self, is_meant: impl Fn(&FlowV4, &Mapping) -> bool) {
@@ -307,12 +307,12 @@ impl FlowSet {
             return Err(Unmapped::Failed);
         };
         match guarantee {
-            0 => self.put_in_rest(entry, now + idle),
+            0 => self.schedule_unguaranteed(entry, now + idle),
             _ => self.guaranteed.schedule(entry.number() as u32, now + guarantee),
         }
         self.rewriters[usize::from(rewriter)].specs[input].count += 1;
-        if !self.crowds.is_empty() {
-            self.crowds.added(&back);
+        if !self.bitmaps.is_empty() {
+            self.bitmaps.added(&back);
         }
         self.flows += 1;
         Ok((entry, forward))
@@ -320,9 +320,9 @@ impl FlowSet {
 
     /// Decides on a new flow by an input's specification.
     fn decide(&mut self, rewriter: u16, input: usize, map: IpProtocol, flow: Ends) -> Decision {
-        let FlowSet { table, rewriters, crowds, random, .. } = self;
+        let FlowSet { table, rewriters, bitmaps, random, .. } = self;
         let at = &mut rewriters[usize::from(rewriter)];
-        let mut chooser = Chooser { table, crowds, random, rewriter, map, kind: at.kind };
+        let mut chooser = Chooser { table, bitmaps, random, rewriter, map, kind: at.kind };
         match at.specs.get_mut(input) {
             Some(spec) => spec.action.decide(flow, &mut chooser),
             None => Decision::Drop,
@@ -362,11 +362,13 @@ impl FlowSet {
                 protocol: kind.remembered(key.protocol, protocol),
             }
         };
-        let (flow, answer) = (Ends::of(&key), Ends::of(&back));
+        let (flow, answer) = (Ends::from_key(&key), Ends::from_key(&back));
         let home = flow.reversed();
         // Any entry will do until the peer's is known.
-        let (first, _) =
-            self.table.insert(back, mapping(answer, home, outputs.1, true, Entry::of(0))).ok()?;
+        let (first, _) = self
+            .table
+            .insert(back, mapping(answer, home, outputs.1, true, Entry::from_number(0)))
+            .ok()?;
         if key == back {
             let mapping = self.table.get_mut(first)?;
             mapping.peer = first;
@@ -382,10 +384,10 @@ impl FlowSet {
         Some(entry)
     }
 
-    fn put_in_rest(&mut self, anchor: Entry, end: u64) {
-        self.rest.schedule(anchor.number() as u32, end);
+    fn schedule_unguaranteed(&mut self, anchor: Entry, end: u64) {
+        self.unguaranteed.schedule(anchor.number() as u32, end);
         if let Some(mapping) = self.table.get_mut(anchor) {
-            mapping.flags |= flags::IN_REST;
+            mapping.flags |= flags::UNGUARANTEED;
         }
     }
 
@@ -394,7 +396,7 @@ impl FlowSet {
         let Some(anchor) = self.anchor(entry) else { return };
         let number = anchor.number() as u32;
         self.guaranteed.cancel(number);
-        self.rest.cancel(number);
+        self.unguaranteed.cancel(number);
         let Some((key, mapping)) = self.table.remove_entry(anchor) else { return };
         let reply = match mapping.peer {
             own if own == anchor => key,
@@ -408,8 +410,8 @@ impl FlowSet {
             self.shifts[mapping.shift as usize - 1] = Default::default();
             self.free_shifts.push(mapping.shift);
         }
-        if !self.crowds.is_empty() {
-            self.crowds.removed(&reply);
+        if !self.bitmaps.is_empty() {
+            self.bitmaps.removed(&reply);
         }
         self.flows -= 1;
         self.removals += 1;
@@ -420,22 +422,22 @@ impl FlowSet {
     fn make_room(&mut self, now: u64, rival: Option<u64>) -> bool {
         self.release(now, TRIES);
         for _ in 0..TRIES {
-            let FlowSet { table, rewriters, rest, .. } = self;
+            let FlowSet { table, rewriters, unguaranteed, .. } = self;
             let end = |number| life(table, rewriters, number).end;
-            let Some(number) = rest.earliest(TRIES, end) else { return false };
+            let Some(number) = unguaranteed.earliest(TRIES, end) else { return false };
             let life = life(table, rewriters, number);
             if life.guaranteed > now {
-                self.rest.cancel(number);
+                self.unguaranteed.cancel(number);
                 self.guaranteed.schedule(number, life.guaranteed);
-                if let Some(mapping) = self.table.get_mut(Entry::of(number)) {
-                    mapping.flags &= !flags::IN_REST;
+                if let Some(mapping) = self.table.get_mut(Entry::from_number(number)) {
+                    mapping.flags &= !flags::UNGUARANTEED;
                 }
                 continue;
             }
             if rival.is_some_and(|rival| rival < life.end) {
                 return false;
             }
-            self.remove(Entry::of(number));
+            self.remove(Entry::from_number(number));
             return true;
         }
         false
@@ -443,14 +445,14 @@ impl FlowSet {
 
     /// Moves flows whose guarantee has ended to the others; looks at no more than `budget`.
     fn release(&mut self, now: u64, budget: usize) -> usize {
-        let FlowSet { table, rewriters, guaranteed, rest, .. } = self;
+        let FlowSet { table, rewriters, guaranteed, unguaranteed, .. } = self;
         guaranteed.advance(now, budget, |number, now| {
             let life = life(table, rewriters, number);
             if life.guaranteed > now {
                 return Some(life.guaranteed);
             }
-            rest.schedule(number, life.end);
-            table.get_mut(Entry::of(number))?.flags |= flags::IN_REST;
+            unguaranteed.schedule(number, life.end);
+            table.get_mut(Entry::from_number(number))?.flags |= flags::UNGUARANTEED;
             None
         })
     }
@@ -459,9 +461,9 @@ impl FlowSet {
     /// may be more.
     pub(super) fn reap(&mut self, now: u64, budget: usize) -> bool {
         let released = self.release(now, budget);
-        let FlowSet { table, rewriters, rest, .. } = self;
+        let FlowSet { table, rewriters, unguaranteed, .. } = self;
         let mut ended = Vec::new();
-        let looked = rest.advance(now, budget, |number, now| {
+        let looked = unguaranteed.advance(now, budget, |number, now| {
             let life = life(table, rewriters, number);
             if life.end > now {
                 return Some(life.end);
@@ -470,7 +472,7 @@ impl FlowSet {
             None
         });
         for number in ended {
-            self.remove(Entry::of(number));
+            self.remove(Entry::from_number(number));
         }
         released.max(looked) >= budget
     }
@@ -489,13 +491,14 @@ impl FlowSet {
 
     /// A flow has come to where it may end sooner than was known.
     #[cold]
-    pub(super) fn hasten(&mut self, entry: Entry) {
+    pub(super) fn reschedule_flow(&mut self, entry: Entry) {
         let Some(anchor) = self.anchor(entry) else { return };
         let number = anchor.number() as u32;
-        let in_rest = self.table.get(anchor).is_some_and(|it| it.flags & flags::IN_REST != 0);
-        if in_rest {
+        let is_unguaranteed =
+            self.table.get(anchor).is_some_and(|it| it.flags & flags::UNGUARANTEED != 0);
+        if is_unguaranteed {
             let end = life(&self.table, &self.rewriters, number).end;
-            self.rest.schedule(number, end);
+            self.unguaranteed.schedule(number, end);
         }
     }
 
@@ -565,9 +568,9 @@ impl FlowSet {
     fn swap_flows(&mut self, old: &mut FlowSet) {
         std::mem::swap(&mut self.table, &mut old.table);
         std::mem::swap(&mut self.guaranteed, &mut old.guaranteed);
-        std::mem::swap(&mut self.rest, &mut old.rest);
+        std::mem::swap(&mut self.unguaranteed, &mut old.unguaranteed);
         std::mem::swap(&mut self.flows, &mut old.flows);
-        std::mem::swap(&mut self.crowds, &mut old.crowds);
+        std::mem::swap(&mut self.bitmaps, &mut old.bitmaps);
         std::mem::swap(&mut self.shifts, &mut old.shifts);
         std::mem::swap(&mut self.free_shifts, &mut old.free_shifts);
         std::mem::swap(&mut self.rewriters, &mut old.rewriters);
@@ -599,7 +602,7 @@ impl FlowSet {
         let (last, forward, reply) = (there.last.get().max(answer.last.get()), there, answer);
         let seen = [(forward.flags, forward.packets), (reply.flags, reply.packets)];
         let anno = forward.reply_anno;
-        let target = Ends::of(&back).reversed();
+        let target = Ends::from_key(&back).reversed();
         let Some(made) = self.add(key, back, target, outputs, input, protocol, last) else {
             return;
         };
@@ -613,7 +616,7 @@ impl FlowSet {
             }
         }
         let end = life(&self.table, &self.rewriters, made.number() as u32).end;
-        self.put_in_rest(made, end);
+        self.schedule_unguaranteed(made, end);
         self.rewriters[usize::from(to)].specs[input].count += 1;
         self.flows += 1;
     }
@@ -622,7 +625,7 @@ impl FlowSet {
 /// Returns the times at which a flow ends, by the number of its forward direction.
 fn life(table: &Table<FlowV4, Mapping>, rewriters: &[Rewriting], number: u32) -> Life {
     let find = || {
-        let entry = Entry::of(number);
+        let entry = Entry::from_number(number);
         let (key, forward) = (table.key(entry)?, table.get(entry)?);
         Some((rewriters.get(usize::from(key.vlan))?, forward, table.get(forward.peer)?))
     };
@@ -632,6 +635,6 @@ fn life(table: &Table<FlowV4, Mapping>, rewriters: &[Rewriting], number: u32) ->
     let last = forward.last.get().max(reply.last.get());
     let times = rewriter.times(forward);
     let guaranteed = last + times.guarantee;
-    let lapse = last + times.of(forward, reply);
+    let lapse = last + times.timeout(forward, reply);
     Life { guaranteed, end: guaranteed.max(lapse), lapse }
 }

@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Right, flow_outputs};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Right, flow_outputs};
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::{
     IpProtocol,
@@ -11,9 +11,9 @@ use linerate_packet::{
 
 use super::{
     FAMILY, ip_rewriter, is_rewriter,
-    kind::Kind,
     mapping::Ends,
-    registry::{Place, Registry, alone, shared},
+    registry::{Registry, RewriterHandle, alone, shared},
+    rewriter_type::RewriterKind,
     tcp_rewriter,
 };
 
@@ -45,7 +45,7 @@ pub(super) const CLASS: Class = Class {
         FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_dst dport ip_proto, \
         DATA \"10.0.0.2 5000 2.0.0.2 21 T\") -> FTPPortMapper(rw, rw, 0) -> rw -> Discard; \
         rw [1] -> Discard;",
-    watches: |plan, at| plan.elements_named(at, &["CONTROL_REWRITER", "DATA_REWRITER"]),
+    observes_state_of: |plan, at| plan.elements_named(at, &["CONTROL_REWRITER", "DATA_REWRITER"]),
     make: |make| Box::new(FtpPortMapper::new(make)),
     ..Class::here()
 };
@@ -58,11 +58,11 @@ struct FtpPortMapper {
     data: usize,
     input: usize,
     /// Of the control rewriter, and of the one for data.
-    places: Option<(Place, Place)>,
+    places: Option<(RewriterHandle, RewriterHandle)>,
 }
 
 impl FtpPortMapper {
-    fn new(make: &mut Make<'_>) -> FtpPortMapper {
+    fn new(make: &mut ElementBuilder<'_>) -> FtpPortMapper {
         let is_control = |class: &Class| {
             [tcp_rewriter::CLASS.name, ip_rewriter::CLASS.name].contains(&class.name)
         };
@@ -92,7 +92,7 @@ impl FtpPortMapper {
 }
 
 /// Returns true if packets of the element come to another.
-fn leads_to(make: &Make<'_>, wanted: usize) -> bool {
+fn leads_to(make: &ElementBuilder<'_>, wanted: usize) -> bool {
     let elements = &make.plan().elements;
     let mut inputs = vec![(make.element(), 0)];
     let mut next = 0;
@@ -219,7 +219,7 @@ impl FtpPortMapper {
         };
         let text = {
             let set = &mut *alone(&data.set);
-            let kind: Kind = set.rewriters.get(usize::from(data.rewriter))?.kind;
+            let kind: RewriterKind = set.rewriters.get(usize::from(data.rewriter))?.kind;
             let entry = kind.find_or_make(set, data.rewriter, self.input, tcp, flow, now)?;
             let mapping = set.table.get(entry)?;
             let to = kind.whole(flow, mapping.to, mapping.is_reply());

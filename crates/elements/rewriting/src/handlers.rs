@@ -6,7 +6,7 @@ use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Scope, parse
 use linerate_packet::IpProtocol;
 
 use super::{
-    registry::{Place as Home, Registry, alone, shared},
+    registry::{Registry, RewriterHandle as Home, alone, shared},
     spec::Spec,
     table,
 };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use linerate_graph::{
-    Annotation, Arg, Class, Context, Element, ElementRef, Make, Text, lang::config::words,
-    parse_integer, unquoted,
+    Annotation, Arg, Class, Context, Element, ElementBuilder, ElementRef, Text,
+    lang::config::words, parse_integer, unquoted,
 };
 use linerate_lookup::exact::Entry;
 use linerate_memory::{Frame, PacketMut};
@@ -19,7 +19,7 @@ use super::{
     flow_set::FlowSet,
     is_rewriter,
     mapping::Ends,
-    registry::{Place, Registry, shared},
+    registry::{Registry, RewriterHandle, shared},
 };
 use linerate_kit::annotation_byte::Byte;
 
@@ -49,7 +49,7 @@ pub(super) const CLASS: Class = Class {
     example: "rw :: IPRewriter(pattern 1.0.0.1 1024-65535# - - 0 1); Idle -> rw -> Discard; \
         rw [1] -> Discard; FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst ip_proto icmp_type, \
         DATA \"3.0.0.3 1.0.0.1 I 11\") -> ICMPRewriter(rw) -> Discard;",
-    watches: |plan, at| plan.elements_named(at, &["MAPS"]),
+    observes_state_of: |plan, at| plan.elements_named(at, &["MAPS"]),
     make: |make| Box::new(IcmpRewriter::new(make)),
     ..Class::here()
 };
@@ -64,13 +64,13 @@ struct IcmpRewriter {
     registry: Arc<Registry>,
     /// Elements, and the offset of their outputs where there is one.
     elements: Vec<(usize, Option<u32>)>,
-    maps: Vec<(Place, Option<u32>)>,
+    maps: Vec<(RewriterHandle, Option<u32>)>,
     annotate: bool,
     reply_anno: Option<Byte>,
 }
 
 impl IcmpRewriter {
-    fn new(make: &mut Make<'_>) -> IcmpRewriter {
+    fn new(make: &mut ElementBuilder<'_>) -> IcmpRewriter {
         let texts = make.get::<Text>("MAPS").map(|text| unquoted(&text.0));
         let outputs = make.outputs();
         let mut elements = Vec::new();
@@ -103,7 +103,7 @@ impl IcmpRewriter {
         }
         let annotate = make.or("DST_ANNO", true);
         let reply_anno = make.get::<Annotation<1>>("REPLY_ANNO").map(|anno| {
-            Byte::of(anno).unwrap_or_else(|| {
+            Byte::from_annotation(anno).unwrap_or_else(|| {
                 make.error(format!("REPLY_ANNO: no room for byte {}", anno.offset));
                 Byte::PAINT
             })
@@ -122,7 +122,7 @@ impl IcmpRewriter {
             return None;
         }
         let (ip, icmp) = bytes.split_at_mut(header);
-        let about = About::read(icmp)?;
+        let about = QuotedPacket::read(icmp)?;
         for (place, offset) in &self.maps {
             let set = shared(&place.set);
             let found = about.find(&set, place.rewriter);
@@ -152,7 +152,7 @@ impl IcmpRewriter {
 }
 
 /// The flow that an ICMP error is about.
-struct About {
+struct QuotedPacket {
     /// The reply to the packet in it.
     ends: Ends,
     protocol: IpProtocol,
@@ -162,8 +162,8 @@ struct About {
     has_transport: bool,
 }
 
-impl About {
-    fn read(icmp: &[u8]) -> Option<About> {
+impl QuotedPacket {
+    fn read(icmp: &[u8]) -> Option<QuotedPacket> {
         let inner = icmp.get(8..).filter(|inner| inner.len() >= 20)?;
         let header = usize::from(inner[0] & 15) * 4;
         if !ERRORS.contains(&icmp[0]) || inner[0] >> 4 != 4 || header < 20 {
@@ -187,7 +187,7 @@ impl About {
             _ => false,
         };
         let transport = 8 + header;
-        Some(About { ends, protocol: IpProtocol(protocol), transport, has_transport })
+        Some(QuotedPacket { ends, protocol: IpProtocol(protocol), transport, has_transport })
     }
 
     fn find(&self, set: &FlowSet, rewriter: u16) -> Option<Entry> {

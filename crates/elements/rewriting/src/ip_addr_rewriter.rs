@@ -4,8 +4,8 @@ use linerate_graph::Class;
 
 use super::{
     arguments::{ADDRESS_ARGS, BASE, PLAIN_HANDLERS, plain_times},
-    kind::Kind,
-    rewriter::{Flavour, Rewriter},
+    rewriter::{Rewriter, RewriterType},
+    rewriter_type::RewriterKind,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -30,6 +30,6 @@ pub(super) const CLASS: Class = Class {
 
 struct Flow;
 
-impl Flavour for Flow {
-    const KIND: Kind = Kind::Address;
+impl RewriterType for Flow {
+    const KIND: RewriterKind = RewriterKind::Address;
 }

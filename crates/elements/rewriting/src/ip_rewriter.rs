@@ -1,11 +1,11 @@
 //! `IPRewriter`: TCP and UDP.
 
-use linerate_graph::{Class, Handler, Make};
+use linerate_graph::{Class, ElementBuilder, Handler};
 
 use super::{
     arguments::{BASE, IP_ARGS, handlers},
-    kind::Kind,
-    rewriter::{Flavour, Rewriter},
+    rewriter::{Rewriter, RewriterType},
+    rewriter_type::RewriterKind,
     tcp_rewriter,
     times::AllTimes,
     udp_rewriter,
@@ -72,11 +72,11 @@ pub(super) const CLASS: Class = Class {
 
 struct Flow;
 
-impl Flavour for Flow {
-    const KIND: Kind = Kind::Ip;
+impl RewriterType for Flow {
+    const KIND: RewriterKind = RewriterKind::Ip;
 }
 
-fn times(make: &mut Make<'_>) -> AllTimes {
+fn times(make: &mut ElementBuilder<'_>) -> AllTimes {
     let udp = [&["UDP_TIMEOUT"], &["UDP_STREAMING_TIMEOUT"], &["UDP_GUARANTEE"]];
     let other = udp_rewriter::times(make, udp[0], udp[1], udp[2]);
     AllTimes { tcp: tcp_rewriter::times(make), other }

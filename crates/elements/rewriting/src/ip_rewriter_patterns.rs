@@ -1,6 +1,6 @@
 //! `IPRewriterPatterns`: patterns by name.
 
-use linerate_graph::{Arg, Class, Inert, Make, Role, Scope};
+use linerate_graph::{Arg, Class, ElementBuilder, Inert, Role, Scope};
 
 use super::{FAMILY, registry::Registry};
 
@@ -25,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-fn check(make: &mut Make<'_>) {
+fn check(make: &mut ElementBuilder<'_>) {
     let registry = make.world.common::<Registry>();
     let arguments = make.rest();
     let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };

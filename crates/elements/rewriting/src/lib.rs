@@ -4,7 +4,7 @@
 //! ([`linerate_lookup::exact`]). Both directions of a flow are entries of it, with all that is
 //! needed to rewrite a packet: new addresses and ports, and the changes of the checksums. New flows
 //! are decided by the input's specification ([`spec`]): a pattern, perhaps with a range of which a
-//! free value is chosen ([`choosing`]), or an element that chooses among patterns ([`mapper`]).
+//! free value is chosen ([`port_alloc`]), or an element that chooses among patterns ([`mapper`]).
 //!
 //! Rewriters that share a capacity share a table ([`flow_set`]), and so do the replicas of a
 //! rewriter on several workers, since the two directions of a rewritten flow have different hashes
@@ -19,8 +19,7 @@
 use linerate_graph::Class;
 
 mod arguments;
-mod choosing;
-mod crowd;
+mod batch_state;
 #[cfg(test)]
 mod expiry_tests;
 mod flow_set;
@@ -32,19 +31,20 @@ mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
 mod ip_rewriter;
 mod ip_rewriter_patterns;
-mod kind;
 mod mapper;
 mod mapping;
 #[cfg(test)]
 mod model_tests;
 mod pattern;
+mod port_alloc;
+mod port_bitmap;
 mod registry;
 mod rewrite;
 mod rewriter;
+mod rewriter_type;
 mod round_robin_ip_mapper;
-mod scratch;
+mod seq_adjust;
 mod sequence;
-mod shifting;
 mod source_ip_hash_mapper;
 mod spec;
 mod table;

@@ -6,7 +6,7 @@ use linerate_graph::Class;
 
 use super::{
     mapping::Ends,
-    pattern::{Pattern, Taken},
+    pattern::{Pattern, PortAllocator},
     round_robin_ip_mapper, source_ip_hash_mapper,
     source_ip_hash_mapper::Ring,
 };
@@ -56,7 +56,7 @@ impl Mapper {
     pub(super) fn choose(
         &mut self,
         flow: Ends,
-        taken: &mut impl Taken,
+        taken: &mut impl PortAllocator,
     ) -> Option<(Ends, u32, u32)> {
         let Mapper { choices, rule, .. } = self;
         let mut by = |at: usize| {

@@ -8,7 +8,7 @@ use std::{
 use linerate_lookup::exact::Entry;
 use linerate_packet::{FlowV4, IpProtocol};
 
-use super::rewrite::Shown;
+use super::rewrite::DirectionState;
 
 /// Both ends of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    pub(super) fn of(key: &FlowV4) -> Ends {
+    pub(super) fn from_key(key: &FlowV4) -> Ends {
         let FlowV4 { src, dst, src_port, dst_port, .. } = *key;
         Ends { src, dst, src_port, dst_port }
     }
@@ -47,7 +47,7 @@ pub(super) mod flags {
     /// Payload was seen in this direction.
     pub(crate) const DATA: u8 = 4;
     /// The flow is among those without a guarantee; kept at the forward direction.
-    pub(crate) const IN_REST: u8 = 8;
+    pub(crate) const UNGUARANTEED: u8 = 8;
     /// Its times are those of TCP.
     pub(crate) const TCP: u8 = 16;
     /// Both directions are one: the flow's first packet went forward, those behind it are answers.
@@ -114,7 +114,7 @@ impl Mapping {
 
     /// Takes over the state that a packet has shown.
     #[inline(always)]
-    pub(super) fn learn(&mut self, shown: Shown) {
+    pub(super) fn learn(&mut self, shown: DirectionState) {
         (self.flags, self.packets) = (shown.flags, shown.packets);
     }
 

@@ -10,9 +10,9 @@ use proptest::prelude::*;
 
 use super::{
     flow_set::{FlowSet, Rewriting, Unmapped},
-    kind::Kind,
     mapping::Ends,
-    rewrite::{Place, rewrite, shown},
+    rewrite::{HeaderOffsets, rewrite, shown},
+    rewriter_type::RewriterKind,
     spec::Spec,
     times::{AllTimes, Times},
 };
@@ -39,7 +39,7 @@ fn set(ports: u16, mode: &str, capacity: usize) -> FlowSet {
     let spec = Spec::parse(&text, 0, 2, &scope, &Arc::default()).expect("right");
     let times = Times::plain(IDLE, GUARANTEE);
     let times = AllTimes { tcp: times, other: times };
-    set.install(0, Rewriting { kind: Kind::Ip, times, specs: vec![spec], outputs: 2 });
+    set.install(0, Rewriting { kind: RewriterKind::Ip, times, specs: vec![spec], outputs: 2 });
     set
 }
 
@@ -82,9 +82,9 @@ fn send(set: &mut FlowSet, ends: Ends, now: u64, input: usize) -> Result<(Ends, 
     let mapping = set.table.get_mut(entry).expect("just found");
     mapping.last.set(now);
     let mut bytes = packet(ends, now as u8);
-    let place = Place { network: 0, transport: 20 };
-    mapping.learn(shown(Kind::Ip, &bytes, place, mapping));
-    rewrite(Kind::Ip, &mut bytes, place, mapping);
+    let place = HeaderOffsets { network: 0, transport: 20 };
+    mapping.learn(shown(RewriterKind::Ip, &bytes, place, mapping));
+    rewrite(RewriterKind::Ip, &mut bytes, place, mapping);
     let (to, output) = (mapping.to, mapping.output);
     assert_eq!(bytes, packet(to, now as u8), "the packet is one made for these ends");
     Ok((to, output))

@@ -50,7 +50,7 @@ pub(super) trait NamedPatterns {
 }
 
 /// Allocator of ends that no flow has.
-pub(super) trait Taken {
+pub(super) trait PortAllocator {
     /// Chooses one of `0..=range.top` such that no flow has the ends `range.ends_at` gives.
     fn choose(&mut self, range: &Range<'_>) -> Option<u32>;
 }
@@ -144,7 +144,7 @@ impl Pattern {
     }
 
     /// Returns a rewritten flow; `None` when the whole range is taken.
-    pub(super) fn apply(&self, flow: Ends, taken: &mut impl Taken) -> Option<Ends> {
+    pub(super) fn apply(&self, flow: Ends, taken: &mut impl PortAllocator) -> Option<Ends> {
         let given = |address: Ipv4Addr| Some(address).filter(|address| !address.is_unspecified());
         let port = |new: u16, old: u16| if new == 0 { old } else { new };
         let ends = Ends {

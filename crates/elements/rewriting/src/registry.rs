@@ -36,7 +36,7 @@ pub(super) fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 
 /// A table and the number of a rewriter in it.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct RewriterHandle {
     pub(super) set: Arc<RwLock<FlowSet>>,
     pub(super) rewriter: u16,
 }
@@ -48,7 +48,7 @@ pub(super) struct Registry(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     /// Rewriters, by element: their capacities.
-    rewriters: HashMap<usize, Wanted>,
+    rewriters: HashMap<usize, CapacitySpec>,
     /// Tables, by the element whose capacity holds.
     sets: HashMap<usize, Arc<RwLock<FlowSet>>>,
     mappers: HashMap<usize, Arc<Mutex<Mapper>>>,
@@ -58,7 +58,7 @@ struct Inner {
 
 /// Capacity of a rewriter, in flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum CapacitySpec {
     Flows(usize),
     /// As many as another, together with it.
     SharedWith(usize),
@@ -66,7 +66,7 @@ pub(super) enum Wanted {
 
 impl Registry {
     /// Declares the capacity of a rewriter; the first declaration holds.
-    pub(super) fn declare(&self, element: usize, wanted: Wanted) {
+    pub(super) fn declare(&self, element: usize, wanted: CapacitySpec) {
         locked(&self.0).rewriters.entry(element).or_insert(wanted);
     }
 
@@ -75,7 +75,12 @@ impl Registry {
     /// # Errors
     ///
     /// When the machine has not the memory.
-    pub(super) fn place(&self, plan: &Plan, element: usize, now: u64) -> Result<Place, String> {
+    pub(super) fn place(
+        &self,
+        plan: &Plan,
+        element: usize,
+        now: u64,
+    ) -> Result<RewriterHandle, String> {
         let inner = &mut *locked(&self.0);
         let root = inner.root(element);
         let mut names: Vec<&str> = inner
@@ -93,7 +98,7 @@ impl Registry {
             Some(set) => Arc::clone(set),
             None => {
                 let capacity = match inner.rewriters.get(&root) {
-                    Some(Wanted::Flows(flows)) => *flows,
+                    Some(CapacitySpec::Flows(flows)) => *flows,
                     _ => FlowSet::DEFAULT_CAPACITY,
                 };
                 let names = names.into_iter().map(str::to_owned).collect();
@@ -103,7 +108,7 @@ impl Registry {
                 set
             }
         };
-        Ok(Place { set, rewriter })
+        Ok(RewriterHandle { set, rewriter })
     }
 
     /// The mapper of an element, empty until that is made.
@@ -232,7 +237,7 @@ impl Inner {
         let mut at = element;
         for _ in 0..self.rewriters.len() {
             match self.rewriters.get(&at) {
-                Some(Wanted::SharedWith(other)) => at = *other,
+                Some(CapacitySpec::SharedWith(other)) => at = *other,
                 _ => return at,
             }
         }
@@ -240,7 +245,7 @@ impl Inner {
         let mut least = at;
         let mut next = at;
         for _ in 0..self.rewriters.len() {
-            if let Some(Wanted::SharedWith(other)) = self.rewriters.get(&next) {
+            if let Some(CapacitySpec::SharedWith(other)) = self.rewriters.get(&next) {
                 next = *other;
                 least = least.min(next);
             }

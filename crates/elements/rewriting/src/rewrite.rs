@@ -3,13 +3,13 @@
 use linerate_packet::checksum::udp_nonzero;
 
 use super::{
-    kind::Kind,
     mapping::{Mapping, flags, updated},
+    rewriter_type::RewriterKind,
 };
 
 /// Offsets of the headers of a packet.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct HeaderOffsets {
     pub(super) network: u16,
     pub(super) transport: u16,
 }
@@ -30,7 +30,7 @@ const RST: u8 = 4;
 
 /// State of a direction after a packet has gone that way, and the change by it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shown {
+pub(super) struct DirectionState {
     pub(super) flags: u8,
     pub(super) packets: u8,
     pub(super) event: Event,
@@ -38,30 +38,41 @@ pub(super) struct Shown {
 
 /// Returns the state shown by a packet, which is the one the mapping was found for.
 #[inline(always)]
-pub(super) fn shown(kind: Kind, packet: &[u8], place: Place, mapping: &Mapping) -> Shown {
-    let nothing = Shown { flags: mapping.flags, packets: mapping.packets, event: Event::None };
-    if matches!(kind, Kind::Address | Kind::Pair | Kind::Ping) {
+pub(super) fn shown(
+    kind: RewriterKind,
+    packet: &[u8],
+    place: HeaderOffsets,
+    mapping: &Mapping,
+) -> DirectionState {
+    let nothing =
+        DirectionState { flags: mapping.flags, packets: mapping.packets, event: Event::None };
+    if matches!(kind, RewriterKind::Address | RewriterKind::Pair | RewriterKind::Ping) {
         return nothing;
     }
     let (network, transport) = (usize::from(place.network), usize::from(place.transport));
     let Some(ip) = packet.get(network..).and_then(|ip| ip.first_chunk::<20>()) else {
         return nothing;
     };
-    if kind == Kind::Tcp || kind == Kind::Ip && ip[9] == 6 {
+    if kind == RewriterKind::Tcp || kind == RewriterKind::Ip && ip[9] == 6 {
         let header = packet.get(transport..).and_then(|tcp| tcp.first_chunk::<18>());
         let length = u16::from_be_bytes([ip[2], ip[3]]);
         return header.map_or(nothing, |tcp| watch(tcp, transport - network, length, nothing));
     }
     match mapping.packets {
         3.. => nothing,
-        packets => Shown { packets: packets + 1, event: Event::Seen, ..nothing },
+        packets => DirectionState { packets: packets + 1, event: Event::Seen, ..nothing },
     }
 }
 
 /// Gives a packet the addresses, ports and checksums of a mapping. The packet is one the mapping was
 /// found for, so its IP header is whole.
 #[inline(always)]
-pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &Mapping) {
+pub(super) fn rewrite(
+    kind: RewriterKind,
+    packet: &mut [u8],
+    place: HeaderOffsets,
+    mapping: &Mapping,
+) {
     let (network, transport) = (usize::from(place.network), usize::from(place.transport));
     let Some((ip, payload)) =
         packet.get_mut(network..).and_then(|ip| ip.split_at_mut_checked(transport - network))
@@ -71,22 +82,22 @@ pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &Map
     let Some(ip) = ip.first_chunk_mut::<20>() else { return };
     let reply = mapping.is_reply();
     let (src, dst) = (mapping.to.src.octets(), mapping.to.dst.octets());
-    if kind != Kind::Address || !reply {
+    if kind != RewriterKind::Address || !reply {
         ip[12..16].copy_from_slice(&src);
     }
-    if kind != Kind::Address || reply {
+    if kind != RewriterKind::Address || reply {
         ip[16..20].copy_from_slice(&dst);
     }
     let protocol = ip[9];
     let first = u16::from_be_bytes([ip[6], ip[7]]) & 0x1fff == 0;
     patch(ip, 10, mapping.ip_delta);
     match kind {
-        Kind::Address | Kind::Pair => {
+        RewriterKind::Address | RewriterKind::Pair => {
             if first {
                 patch_transport(protocol, payload, mapping.transport_delta);
             }
         }
-        Kind::Ping => {
+        RewriterKind::Ping => {
             let identifier = if reply { mapping.to.dst_port } else { mapping.to.src_port };
             set(payload, 4, identifier);
             patch(payload, 2, mapping.transport_delta);
@@ -95,13 +106,13 @@ pub(super) fn rewrite(kind: Kind, packet: &mut [u8], place: Place, mapping: &Map
                 set(payload, 2, 0xffff);
             }
         }
-        Kind::Ip | Kind::Tcp if kind == Kind::Tcp || protocol == 6 => {
+        RewriterKind::Ip | RewriterKind::Tcp if kind == RewriterKind::Tcp || protocol == 6 => {
             if payload.len() >= 18 {
                 set_ports(payload, mapping);
                 patch(payload, 16, mapping.transport_delta);
             }
         }
-        Kind::Ip | Kind::Tcp | Kind::Udp => {
+        RewriterKind::Ip | RewriterKind::Tcp | RewriterKind::Udp => {
             set_ports(payload, mapping);
             patch_transport(protocol, payload, mapping.transport_delta);
         }
@@ -149,7 +160,7 @@ fn set_ports(payload: &mut [u8], mapping: &Mapping) {
 
 /// Follows a TCP connection on from the state `before`.
 #[inline(always)]
-fn watch(tcp: &[u8; 18], header: usize, length: u16, before: Shown) -> Shown {
+fn watch(tcp: &[u8; 18], header: usize, length: u16, before: DirectionState) -> DirectionState {
     let mut flags = before.flags;
     let has_payload = header + usize::from(tcp[12] >> 4) * 4 < usize::from(length);
     let bits = tcp[13];
@@ -166,5 +177,5 @@ fn watch(tcp: &[u8; 18], header: usize, length: u16, before: Shown) -> Shown {
         () if flags == before.flags => Event::None,
         () => Event::Seen,
     };
-    Shown { flags, event, ..before }
+    DirectionState { flags, event, ..before }
 }

@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use linerate_graph::{
-    Annotation, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope,
+    Annotation, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Scope,
 };
 use linerate_lookup::exact::Entry;
 use linerate_memory::{Arena, Frame, Meta, Slot};
@@ -11,14 +11,14 @@ use linerate_packet::IpProtocol;
 
 use super::{
     arguments::wanted,
+    batch_state::{BatchState, destination_key, read_flow},
     flow_set::{FlowSet, Rewriting, Unmapped},
     handlers,
-    kind::{Found, Kind},
     mapping::{Mapping, flags},
-    registry::{Place as Home, Registry, Wanted, alone, locked, shared},
+    registry::{CapacitySpec, Registry, RewriterHandle as Home, alone, locked, shared},
     rewrite::{Event, rewrite, shown},
-    scratch::{Scratch, destination_key, read_flow},
-    shifting,
+    rewriter_type::{PacketFlow, RewriterKind},
+    seq_adjust,
     spec::{Action, Spec},
     times::{AllTimes, milliseconds},
 };
@@ -43,8 +43,8 @@ const TRAIN: usize = 16;
 const REAPER: u32 = 0;
 
 /// Type of a class of rewriters.
-pub(super) trait Flavour: Send + 'static {
-    const KIND: Kind;
+pub(super) trait RewriterType: Send + 'static {
+    const KIND: RewriterKind;
 }
 
 /// A rewriter on one worker. The flows are all workers'.
@@ -62,26 +62,26 @@ pub(super) struct Rewriter<F> {
     seed: Option<u64>,
     annotate: bool,
     reply_anno: Option<Byte>,
-    scratch: Scratch,
+    batch: BatchState,
     flavour: PhantomData<F>,
 }
 
-impl<F: Flavour> Rewriter<F> {
+impl<F: RewriterType> Rewriter<F> {
     /// From the arguments all rewriters have; the times are the class's.
-    pub(super) fn new(make: &mut Make<'_>, times: AllTimes) -> Rewriter<F> {
+    pub(super) fn new(make: &mut ElementBuilder<'_>, times: AllTimes) -> Rewriter<F> {
         let registry = make.world.common::<Registry>();
         let capacity = wanted(make);
         let mut reap = 900_000;
         for name in ["REAP_INTERVAL", "REAP_TIME"] {
             reap = milliseconds(make, name).unwrap_or(reap);
         }
-        let has = |make: &Make<'_>, name: &str| {
+        let has = |make: &ElementBuilder<'_>, name: &str| {
             let args = make.plan().elements[make.element()].class.args;
             args.iter().any(|arg| arg.name == name)
         };
         let annotate = !has(make, "DST_ANNO") || make.or("DST_ANNO", true);
         let reply_anno = make.get::<Annotation<1>>("REPLY_ANNO").map(|anno| {
-            Byte::of(anno).unwrap_or_else(|| {
+            Byte::from_annotation(anno).unwrap_or_else(|| {
                 make.error(format!("REPLY_ANNO: no room for byte {}", anno.offset));
                 Byte::PAINT
             })
@@ -101,11 +101,11 @@ impl<F: Flavour> Rewriter<F> {
         } else if capacity.is_some() {
             make.error(format!("need {} arguments, one per input port", make.inputs()));
         }
-        let wanted = capacity.unwrap_or(Wanted::Flows(0));
+        let wanted = capacity.unwrap_or(CapacitySpec::Flows(0));
         registry.declare(make.element(), wanted);
         let capacity = match wanted {
-            Wanted::Flows(flows) => Some(flows),
-            Wanted::SharedWith(_) => None,
+            CapacitySpec::Flows(flows) => Some(flows),
+            CapacitySpec::SharedWith(_) => None,
         };
         Rewriter {
             registry,
@@ -118,7 +118,7 @@ impl<F: Flavour> Rewriter<F> {
             seed: make.world.simulated.then_some(make.element() as u64),
             annotate,
             reply_anno,
-            scratch: Scratch::default(),
+            batch: BatchState::default(),
             flavour: PhantomData,
         }
     }
@@ -148,7 +148,7 @@ struct Work<'a> {
     now: u64,
 }
 
-impl<F: Flavour> Rewriter<F> {
+impl<F: RewriterType> Rewriter<F> {
     /// Rewrites the packets of a frame. Other workers have the flows, too, as long as packets change
     /// nothing of theirs but when they were last used.
     fn rewrite(&mut self, home: &mut Home, work: &mut Work<'_>) {
@@ -162,7 +162,7 @@ impl<F: Flavour> Rewriter<F> {
                 continue;
             }
             if !looked_up {
-                self.scratch.look_up(F::KIND, &set, work.arena, work.slots);
+                self.batch.look_up(F::KIND, &set, work.arena, work.slots);
                 (looked_up, work.removals) = (true, Some(set.removals));
             }
             self.steadily(&set, work);
@@ -209,9 +209,9 @@ impl<F: Flavour> Rewriter<F> {
     /// The entry that was found for a packet, as long as it is its flow's.
     #[inline(always)]
     fn found(&self, set: &FlowSet, removals: Option<u64>, at: usize) -> Option<Entry> {
-        let found = self.scratch.found[at]?;
+        let found = self.batch.found[at]?;
         let same =
-            removals == Some(set.removals) || set.table.key(found) == Some(&self.scratch.keys[at]);
+            removals == Some(set.removals) || set.table.key(found) == Some(&self.batch.keys[at]);
         same.then_some(found)
     }
 
@@ -233,7 +233,7 @@ impl<F: Flavour> Rewriter<F> {
         }
         let mut packet = arena.writable(slot)?;
         let (packet, meta) = packet.parts();
-        let place = self.scratch.places[at];
+        let place = self.batch.places[at];
         if shown(F::KIND, packet, place, mapping).event != Event::None {
             return None;
         }
@@ -247,7 +247,7 @@ impl<F: Flavour> Rewriter<F> {
     #[inline(always)]
     fn annotate(&self, meta: &mut Meta, mapping: &Mapping) {
         let reply = mapping.is_reply();
-        if self.annotate && (F::KIND != Kind::Address || reply) {
+        if self.annotate && (F::KIND != RewriterKind::Address || reply) {
             meta.destination[..4].copy_from_slice(&mapping.to.dst.octets());
         }
         if let Some(byte) = self.reply_anno.filter(|_| reply) {
@@ -268,16 +268,16 @@ impl<F: Flavour> Rewriter<F> {
         (input, at): (usize, usize),
         now: u64,
     ) -> u32 {
-        let place = self.scratch.places[at];
+        let place = self.batch.places[at];
         let silent =
             set.table.get(entry).map_or(0, |mapping| now.saturating_sub(mapping.last.get()));
         if silent > self.shortest && set.has_ended(entry, now) {
             set.remove(entry);
             return self.new_flow(set, rewriter, arena, slot, (input, at), now);
         }
-        let Some(mapping) = set.table.get_mut(entry) else { return self.scratch.drop(FAILED) };
+        let Some(mapping) = set.table.get_mut(entry) else { return self.batch.drop(FAILED) };
         mapping.last.set(now);
-        let Some(mut packet) = arena.writable(slot) else { return self.scratch.drop(NO_BUFFER) };
+        let Some(mut packet) = arena.writable(slot) else { return self.batch.drop(NO_BUFFER) };
         let (packet, meta) = packet.parts();
         let shown = shown(F::KIND, packet, place, mapping);
         mapping.learn(shown);
@@ -285,7 +285,7 @@ impl<F: Flavour> Rewriter<F> {
         self.annotate(meta, mapping);
         let (output, shift, reply) = (mapping.output, mapping.shift, mapping.is_reply());
         if shift != 0 {
-            shifting::apply(set, packet, place, shift, reply);
+            seq_adjust::apply(set, packet, place, shift, reply);
         }
         if shown.event != Event::None {
             happened(set, entry, shown.event);
@@ -307,15 +307,15 @@ impl<F: Flavour> Rewriter<F> {
     ) -> u32 {
         let (_, flow) = read_flow(F::KIND, arena.packet(slot), arena.network(slot));
         let (ends, map, may_begin) = match flow {
-            Found::Flow(ends, map) => (ends, map, true),
-            Found::Answer(ends) => (ends, IpProtocol::ICMP, false),
-            Found::Other => return self.unmapped(set, rewriter, input),
+            PacketFlow::Flow(ends, map) => (ends, map, true),
+            PacketFlow::Answer(ends) => (ends, IpProtocol::ICMP, false),
+            PacketFlow::Other => return self.unmapped(set, rewriter, input),
         };
         // A packet before this one may have begun it.
         let mut found = set.find(rewriter, map, ends);
-        if found.is_none() && F::KIND == Kind::Address {
+        if found.is_none() && F::KIND == RewriterKind::Address {
             let key = ends.key(rewriter, map);
-            let other = destination_key(arena.packet(slot), self.scratch.places[at], key);
+            let other = destination_key(arena.packet(slot), self.batch.places[at], key);
             found = set.table.lookup(&other);
         }
         if let Some(entry) = found {
@@ -324,7 +324,7 @@ impl<F: Flavour> Rewriter<F> {
         if !may_begin {
             return self.unmapped(set, rewriter, input);
         }
-        let network = usize::from(self.scratch.places[at].network);
+        let network = usize::from(self.batch.places[at].network);
         let protocol = IpProtocol(arena.packet(slot).get(network + 9).copied().unwrap_or(0));
         match set.establish(rewriter, input, map, protocol, ends, now) {
             Ok((entry, first)) => {
@@ -342,8 +342,8 @@ impl<F: Flavour> Rewriter<F> {
                 if output < DROP { first } else { output }
             }
             Err(Unmapped::Pass(output)) => output,
-            Err(Unmapped::Drop) => self.scratch.drop(SPECIFIED),
-            Err(Unmapped::Failed) => self.scratch.drop(FAILED),
+            Err(Unmapped::Drop) => self.batch.drop(SPECIFIED),
+            Err(Unmapped::Failed) => self.batch.drop(FAILED),
         }
     }
 
@@ -351,13 +351,13 @@ impl<F: Flavour> Rewriter<F> {
     fn unmapped(&mut self, set: &FlowSet, rewriter: u16, input: usize) -> u32 {
         match set.rewriters[usize::from(rewriter)].specs.get(input).map(|spec| &spec.action) {
             Some(Action::NoChange(output)) => *output,
-            _ => self.scratch.drop(NOT_REWRITTEN),
+            _ => self.batch.drop(NOT_REWRITTEN),
         }
     }
 
     /// Sends the packets where they belong.
     fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let Scratch { outputs, dropped, .. } = &mut self.scratch;
+        let BatchState { outputs, dropped, .. } = &mut self.batch;
         if *dropped == [0; 4] {
             return cx.out.distribute(frame, outputs);
         }
@@ -385,14 +385,14 @@ fn happened(set: &mut FlowSet, entry: Entry, event: Event) {
             mapping.flags |= flags::DONE << flags::FIRST;
         }
     }
-    set.hasten(entry);
+    set.reschedule_flow(entry);
 }
 
 fn milliseconds_now(cx: &Context) -> u64 {
     cx.steady() / 1_000_000
 }
 
-impl<F: Flavour> Element for Rewriter<F> {
+impl<F: RewriterType> Element for Rewriter<F> {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let now = milliseconds_now(cx);
@@ -400,13 +400,13 @@ impl<F: Flavour> Element for Rewriter<F> {
             return cx.drop_frame(frame, FAILED);
         };
         let arena = cx.pool.arena();
-        self.scratch.read::<F>(home.rewriter, arena, frame);
-        let mut outputs = std::mem::take(&mut self.scratch.outputs);
+        self.batch.read::<F>(home.rewriter, arena, frame);
+        let mut outputs = std::mem::take(&mut self.batch.outputs);
         outputs.resize(frame.len(), DROP);
         let slots = frame.slots_mut();
         let mut work = Work { arena, slots, outputs, done: 0, removals: None, input: port, now };
         self.rewrite(&mut home, &mut work);
-        self.scratch.outputs = work.outputs;
+        self.batch.outputs = work.outputs;
         self.home = Some(home);
         self.send(cx, frame);
     }

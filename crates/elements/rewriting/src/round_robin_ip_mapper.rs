@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Role, Scope};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Role, Scope};
 
 use super::{
     FAMILY,
@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-fn choices(make: &mut Make<'_>) -> Option<Mapper> {
+fn choices(make: &mut ElementBuilder<'_>) -> Option<Mapper> {
     let texts = make.rest();
     match texts.len() {
         0 => {
@@ -44,7 +44,7 @@ fn choices(make: &mut Make<'_>) -> Option<Mapper> {
 }
 
 /// Reads a pattern and its outputs; errors of it are reported.
-pub(super) fn choice(make: &mut Make<'_>, text: &str) -> Option<Choice> {
+pub(super) fn choice(make: &mut ElementBuilder<'_>, text: &str) -> Option<Choice> {
     let registry = make.world.common::<Registry>();
     let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
     match with_outputs(text, &scope, &*registry) {
@@ -64,8 +64,8 @@ pub(super) struct MapperElement {
 
 impl MapperElement {
     pub(super) fn new(
-        make: &mut Make<'_>,
-        read: impl FnOnce(&mut Make<'_>) -> Option<Mapper>,
+        make: &mut ElementBuilder<'_>,
+        read: impl FnOnce(&mut ElementBuilder<'_>) -> Option<Mapper>,
     ) -> MapperElement {
         let registry = make.world.common::<Registry>();
         let class = make.plan().elements[make.element()].class.name;

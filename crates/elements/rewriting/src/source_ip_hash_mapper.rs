@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Make, Role, lang::config::words, parse_integer};
+use linerate_graph::{Arg, Class, ElementBuilder, Role, lang::config::words, parse_integer};
 
 use super::{
     FAMILY,
@@ -33,7 +33,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-fn read(make: &mut Make<'_>) -> Option<Mapper> {
+fn read(make: &mut ElementBuilder<'_>) -> Option<Mapper> {
     let texts = make.rest();
     let wrong = match texts.len() {
         0 => Some("no hash seed given"),

@@ -7,7 +7,7 @@ use linerate_graph::{ElementRef, Scope, Value, lang::config::shift_word, parse_i
 use super::{
     mapper::Mapper,
     mapping::Ends,
-    pattern::{self, Pattern, Taken},
+    pattern::{self, Pattern, PortAllocator},
     registry::{Registry, locked},
 };
 
@@ -150,7 +150,7 @@ impl Action {
     }
 
     /// Decides on a new flow.
-    pub(super) fn decide(&self, flow: Ends, taken: &mut impl Taken) -> Decision {
+    pub(super) fn decide(&self, flow: Ends, taken: &mut impl PortAllocator) -> Decision {
         let map = |to: Option<Ends>, forward, reply| match to {
             Some(to) => Decision::Map { to, forward, reply },
             None => Decision::Exhausted,

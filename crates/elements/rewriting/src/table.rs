@@ -8,8 +8,8 @@ use linerate_packet::{FlowV4, IpProtocol};
 
 use super::{
     flow_set::FlowSet,
-    kind::Kind,
     mapping::{Ends, Mapping},
+    rewriter_type::RewriterKind,
 };
 
 /// A line for each direction of each flow of a rewriter, or of one of its maps, in the order Click
@@ -63,18 +63,18 @@ fn hash(key: &FlowV4) -> u32 {
 
 fn line(text: &mut String, set: &FlowSet, entry: Entry, key: &FlowV4, mapping: &Mapping, now: u64) {
     let Some(rewriter) = set.rewriters.get(usize::from(key.vlan)) else { return };
-    let (from, to) = (Ends::of(key), mapping.to);
+    let (from, to) = (Ends::from_key(key), mapping.to);
     let reply = mapping.is_reply();
     let _ = match rewriter.kind {
-        Kind::Ip | Kind::Tcp | Kind::Udp => {
+        RewriterKind::Ip | RewriterKind::Tcp | RewriterKind::Udp => {
             write!(text, "{} => {}", flow_text(from), flow_text(to))
         }
         // The direction's own side, and the far end of the other.
-        Kind::Address => write!(text, "{} => {}", from.src, to.src),
-        Kind::Pair => {
+        RewriterKind::Address => write!(text, "{} => {}", from.src, to.src),
+        RewriterKind::Pair => {
             write!(text, "({}, {}) => ({}, {})", from.src, from.dst, to.src, to.dst)
         }
-        Kind::Ping => {
+        RewriterKind::Ping => {
             let triple = |ends: Ends| format!("({}, {}, {})", ends.src, ends.dst, ends.src_port);
             write!(text, "{} => {}", triple(from), triple(to))
         }

@@ -1,11 +1,11 @@
 //! `TCPRewriter`: TCP, sequence numbers included.
 
-use linerate_graph::{Class, Handler, Make};
+use linerate_graph::{Class, ElementBuilder, Handler};
 
 use super::{
     arguments::{BASE, TCP_ARGS, handlers},
-    kind::Kind,
-    rewriter::{Flavour, Rewriter},
+    rewriter::{Rewriter, RewriterType},
+    rewriter_type::RewriterKind,
     times::{AllTimes, Times, last},
 };
 
@@ -35,12 +35,12 @@ pub(super) const CLASS: Class = Class {
 
 struct Tcp;
 
-impl Flavour for Tcp {
-    const KIND: Kind = Kind::Tcp;
+impl RewriterType for Tcp {
+    const KIND: RewriterKind = RewriterKind::Tcp;
 }
 
 /// The times of TCP that arguments say.
-pub(super) fn times(make: &mut Make<'_>) -> Times {
+pub(super) fn times(make: &mut ElementBuilder<'_>) -> Times {
     Times {
         idle: last(make, &["TCP_NODATA_TIMEOUT"], 300_000),
         busy: last(make, &["TIMEOUT", "TCP_TIMEOUT"], 86_400_000),

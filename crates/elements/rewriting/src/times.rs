@@ -1,6 +1,6 @@
 //! Life times of flows.
 
-use linerate_graph::{Make, Seconds};
+use linerate_graph::{ElementBuilder, Seconds};
 
 use super::mapping::{Mapping, flags};
 
@@ -33,7 +33,7 @@ impl Times {
     }
 
     /// For how long after its last packet a flow lives.
-    pub(super) fn of(&self, forward: &Mapping, reply: &Mapping) -> u64 {
+    pub(super) fn timeout(&self, forward: &Mapping, reply: &Mapping) -> u64 {
         // Where both are one, its first packet went forward.
         let (seen, before) = if reply.is_both() {
             (reply.flags >> flags::FIRST, 0)
@@ -61,12 +61,12 @@ impl AllTimes {
 }
 
 /// An argument that is a time.
-pub(super) fn milliseconds(make: &mut Make<'_>, name: &str) -> Option<u64> {
+pub(super) fn milliseconds(make: &mut ElementBuilder<'_>, name: &str) -> Option<u64> {
     make.get::<Seconds<0>>(name).map(|Seconds(seconds)| u64::from(seconds) * 1000)
 }
 
 /// As `milliseconds`, by several names. Where more than one is given, Click takes the last of
 /// these.
-pub(super) fn last(make: &mut Make<'_>, names: &[&str], default: u64) -> u64 {
+pub(super) fn last(make: &mut ElementBuilder<'_>, names: &[&str], default: u64) -> u64 {
     names.iter().filter_map(|name| milliseconds(make, name)).last().unwrap_or(default)
 }

@@ -1,14 +1,14 @@
 //! `UDPRewriter`: UDP, and TCP without looking at connections.
 
-use linerate_graph::{Arg, Class, Make};
+use linerate_graph::{Arg, Class, ElementBuilder};
 
 use super::{
     arguments::{
         BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, PLAIN_HANDLERS, REAP_INTERVAL, REAP_TIME,
         REPLY_ANNO, SPECS,
     },
-    kind::Kind,
-    rewriter::{Flavour, Rewriter},
+    rewriter::{Rewriter, RewriterType},
+    rewriter_type::RewriterKind,
     times::{AllTimes, Times, last},
 };
 
@@ -66,13 +66,13 @@ pub(super) const CLASS: Class = Class {
 
 struct Udp;
 
-impl Flavour for Udp {
-    const KIND: Kind = Kind::Udp;
+impl RewriterType for Udp {
+    const KIND: RewriterKind = RewriterKind::Udp;
 }
 
 /// The times of UDP, by the names that the class has for them.
 pub(super) fn times(
-    make: &mut Make<'_>,
+    make: &mut ElementBuilder<'_>,
     idle: &[&str],
     streaming: &[&str],
     guarantee: &[&str],

@@ -12,7 +12,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Class, Inert, Ipv4OrPrefix, Library, Make, flow_outputs,
+    Class, ElementBuilder, Inert, Ipv4OrPrefix, Library, flow_outputs,
     lang::{
         Diagnostic, Diagnostics, Landmark, SourceMap, Span,
         config::{quote, split, unquote, words},
@@ -44,7 +44,7 @@ const CHECK: Class = Class {
 type Tests = Vec<(&'static str, bool)>;
 
 /// Tells what came of tests, of which the first that failed is named.
-fn told(make: &mut Make<'_>, tests: Tests) -> Box<Inert> {
+fn told(make: &mut ElementBuilder<'_>, tests: Tests) -> Box<Inert> {
     match tests.iter().find(|(_, passed)| !passed) {
         Some((test, _)) => make.error(format!("test '{test}' failed")),
         None => make.tell("All tests pass!"),
@@ -201,7 +201,7 @@ fn bitvector() -> Tests {
     ]
 }
 
-fn conf_parse(make: &Make<'_>) -> Tests {
+fn conf_parse(make: &ElementBuilder<'_>) -> Tests {
     let address = |text: &str| make.parse::<Ipv4Addr>(text).ok();
     let prefix = |text: &str| make.parse::<Ipv4OrPrefix>(text).ok().map(|found| found.0.length());
     let mac = MacAddr([0, 1, 2, 3, 4, 0xab]);

@@ -45,29 +45,35 @@ struct NeighborhoodTest;
 
 /// The direction of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Direction {
     Up,
     Down,
 }
 
 /// The elements within `distance` of a port of `start`, or of all its ports, the nearest first.
-fn near(plan: &Plan, start: usize, way: Way, port: Option<usize>, distance: u32) -> Vec<usize> {
+fn near(
+    plan: &Plan,
+    start: usize,
+    way: Direction,
+    port: Option<usize>,
+    distance: u32,
+) -> Vec<usize> {
     let ends = |element: usize, port: usize| {
         let element = &plan.elements[element];
-        let ends = if way == Way::Up { &element.sources } else { &element.targets };
+        let ends = if way == Direction::Up { &element.sources } else { &element.targets };
         ends[port].iter().map(|end| (end.element, end.port)).collect::<Vec<_>>()
     };
     let ports = |element: usize| {
         let element = &plan.elements[element];
-        if way == Way::Up { element.inputs.len() } else { element.outputs.len() }
+        if way == Direction::Up { element.inputs.len() } else { element.outputs.len() }
     };
     // By which ports packets go on that came by another.
     let onward = |element: usize, port: usize| -> Vec<usize> {
         let at = &plan.elements[element];
         let outputs = |input| flow_outputs(at.class.flow, input, at.outputs.len());
         match way {
-            Way::Down => outputs(port),
-            Way::Up => (0..at.inputs.len()).filter(|i| outputs(*i).contains(&port)).collect(),
+            Direction::Down => outputs(port),
+            Direction::Up => (0..at.inputs.len()).filter(|i| outputs(*i).contains(&port)).collect(),
         }
     };
     let first = (0..ports(start)).filter(|at| port.is_none_or(|port| port == *at));
@@ -94,8 +100,8 @@ impl Element for NeighborhoodTest {
 
     fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         let (way, port) = match handler.strip_prefix("upstream") {
-            Some(port) => (Way::Up, port),
-            None => (Way::Down, handler.strip_prefix("downstream").unwrap_or_default()),
+            Some(port) => (Direction::Up, port),
+            None => (Direction::Down, handler.strip_prefix("downstream").unwrap_or_default()),
         };
         let port = port.parse().ok().filter(|port| *port < PORTS);
         let wrong = || HandlerError::Refused("syntax error".into());

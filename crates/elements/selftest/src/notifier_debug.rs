@@ -1,8 +1,8 @@
 //! `NotifierDebug`: what an element that waits is told.
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Plan,
-    Processing,
+    Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerRef, HandlerResult,
+    Plan, Processing,
 };
 use linerate_memory::Frame;
 
@@ -44,7 +44,7 @@ struct Near {
 }
 
 impl NotifierDebug {
-    fn new(make: &Make<'_>) -> NotifierDebug {
+    fn new(make: &ElementBuilder<'_>) -> NotifierDebug {
         let pulled = make.input_is_pull(0);
         let mut near = queues(make.plan(), make.element(), pulled);
         near.sort_unstable();

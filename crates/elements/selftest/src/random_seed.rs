@@ -1,6 +1,6 @@
 //! `RandomSeed`: random numbers that are the same in every run.
 
-use linerate_graph::{Arg, Class, Inert, Make, Preparation, Right, Role};
+use linerate_graph::{Arg, Class, ElementBuilder, ElementStatements, Inert, Right, Role};
 
 use linerate_kit::random::Seed;
 
@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-fn prepare(make: &mut Make<'_>, _: &mut Preparation) {
+fn prepare(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
     if let Some(seed) = make.get::<u32>("SEED") {
         make.world.common::<Seed>().set(seed);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_bool,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, parse_bool,
     parse_time,
 };
 use linerate_memory::Frame;
@@ -49,7 +49,7 @@ struct TimerTest {
 }
 
 impl TimerTest {
-    fn new(make: &mut Make<'_>) -> TimerTest {
+    fn new(make: &mut ElementBuilder<'_>) -> TimerTest {
         let schedule = make.or("SCHEDULE", false);
         let delay = make.get::<Duration>("DELAY").map(|time| time.as_nanos() as u64);
         let delay = delay.filter(|delay| *delay > 0);

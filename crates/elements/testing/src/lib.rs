@@ -140,7 +140,7 @@ impl Run {
     }
 
     /// What its elements share.
-    pub fn world(&mut self) -> Arc<linerate_graph::World> {
+    pub fn world(&mut self) -> Arc<linerate_graph::BuildContext> {
         Arc::clone(self.router().first().world())
     }
 

@@ -220,7 +220,7 @@ impl Listener {
             Listener::Unix { listener, path, closers, .. } => {
                 let (stream, _) = listener.accept()?;
                 let closer = match closers {
-                    Some(closers) => Some(closers.of(peer::unix_user(&stream)?)),
+                    Some(closers) => Some(closers.for_user(peer::unix_user(&stream)?)),
                     None => None,
                 };
                 let socket = Socket::unix(PeerStream::new(stream, closer))?;

@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use linerate_flow::control::{Agent, AgentOptions, Credentials, Target};
-use linerate_testlab::authority::{Authority, EC, RSA, Vouched};
+use linerate_testlab::authority::{Authority, EC, IssuedCert, RSA};
 use linerate_testlab::{require, wait_until};
 
 use crate::controller::{PATIENCE, switch};
 
-fn credentials(vouched: Vouched) -> Credentials {
-    let Vouched { key, certificate, authority: authorities } = vouched;
+fn credentials(issued: IssuedCert) -> Credentials {
+    let IssuedCert { key, certificate, authority: authorities } = issued;
     Credentials { key, certificate, authorities }
 }
 
@@ -47,11 +47,11 @@ fn certificates_are_looked_at_on_both_sides() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let ours = Authority::new(folder.path(), "ours");
     let theirs = Authority::new(folder.path(), "theirs");
-    let controller = credentials(ours.vouch("controller", RSA, "2"));
-    let stranger = credentials(theirs.vouch("stranger", EC, "2"));
-    let past = credentials(ours.vouch("past", EC, "-1"));
+    let controller = credentials(ours.issue("controller", RSA, "2"));
+    let stranger = credentials(theirs.issue("stranger", EC, "2"));
+    let past = credentials(ours.issue("past", EC, "-1"));
 
-    let (agent, port) = serve(&credentials(ours.vouch("switch", EC, "2")));
+    let (agent, port) = serve(&credentials(ours.issue("switch", EC, "2")));
     assert!(probe(port, &controller, &[]));
     assert!(probe(port, &controller, &["--ssl-protocols=TLSv1.2"]));
     let error = || agent.status().targets.remove(0).last_error.unwrap_or_default();
@@ -65,7 +65,7 @@ fn certificates_are_looked_at_on_both_sides() {
         "UnknownIssuer",
     );
     fails(&past, "xpired");
-    let old = credentials(ours.vouch_without_extensions("old", EC));
+    let old = credentials(ours.issue_without_extensions("old", EC));
     fails(&old, "the certificate is of version 1 of X.509");
     let options = AgentOptions {
         targets: vec!["pssl:0:127.0.0.1".parse().expect("a target")],
@@ -92,8 +92,8 @@ fn the_switch_connects_to_whom_it_may() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let ours = Authority::new(folder.path(), "ours");
     let theirs = Authority::new(folder.path(), "theirs");
-    let controller = credentials(ours.vouch("controller", EC, "2"));
-    let impostor = credentials(theirs.vouch("controller", EC, "2"));
+    let controller = credentials(ours.issue("controller", EC, "2"));
+    let impostor = credentials(theirs.issue("controller", EC, "2"));
 
     // A switch that listens stands for a controller here: hello is the same for both.
     let (right, right_port) = serve(&controller);
@@ -102,7 +102,7 @@ fn the_switch_connects_to_whom_it_may() {
     let target = |port: u16| format!("ssl:127.0.0.1:{port}").parse().expect("a target");
     let options = AgentOptions {
         targets: vec![target(right_port), target(wrong_port)],
-        credentials: Some(credentials(ours.vouch("switch", RSA, "2"))),
+        credentials: Some(credentials(ours.issue("switch", RSA, "2"))),
         backoff: (Duration::from_millis(10), Duration::from_millis(50)),
         ..AgentOptions::default()
     };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use linerate_flow::control::{Agent, AgentOptions, Client, ClientOptions, Target, Trust};
 use linerate_flow::wire::{Hello, Message, Version};
-use linerate_testlab::hostile::Account;
+use linerate_testlab::hostile::AttackUser;
 use linerate_testlab::wait_until;
 
 use crate::controller::{Controller, PATIENCE, switch};
@@ -24,7 +24,7 @@ const NOBODY: u32 = 65534;
 fn as_nobody<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            Account::Nobody.assume().expect("root may become nobody");
+            AttackUser::Nobody.assume().expect("root may become nobody");
             act()
         });
         thread.join().expect("nobody")

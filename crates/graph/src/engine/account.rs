@@ -21,7 +21,7 @@ use std::sync::{
 #[cfg(not(test))]
 use linerate_memory::clock::cycles;
 use linerate_memory::clock::reading_cycles;
-use linerate_worker::{Doing, Spent};
+use linerate_worker::{CycleCounters, WorkerState};
 
 #[cfg(test)]
 use self::tests::cycles;
@@ -46,7 +46,7 @@ pub(crate) const ENGINE: usize = usize::MAX;
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerStats {
-    spent: Spent,
+    cycle_counters: CycleCounters,
     rounds: AtomicU64,
     engine: AtomicU64,
     elements: Box<[Arc<ElementStats>]>,
@@ -148,7 +148,8 @@ impl Usage {
     /// Subtracts `before`. Where nothing was measured since then, the cycles are divided as before.
     pub fn since(&self, before: &Usage) -> Usage {
         let less = |now: u64, before: u64| now.saturating_sub(before);
-        let (work, wait) = Spent::between((before.work, before.wait), (self.work, self.wait));
+        let (work, wait) =
+            CycleCounters::between((before.work, before.wait), (self.work, self.wait));
         let element = |(now, before): (&ElementUsage, &ElementUsage)| ElementUsage {
             role: now.role,
             frames: less(now.frames, before.frames),
@@ -212,7 +213,7 @@ impl WorkerStats {
             })
         };
         WorkerStats {
-            spent: Spent::default(),
+            cycle_counters: CycleCounters::default(),
             rounds: AtomicU64::new(0),
             engine: AtomicU64::new(0),
             elements: elements.map(element).collect(),
@@ -227,7 +228,7 @@ impl WorkerStats {
     /// The figures now. Of a running worker those of single elements are at most some
     /// thousand rounds old; that it works, or waits, is known up to now.
     pub fn read(&self) -> Usage {
-        let (work, wait) = self.spent.up_to(cycles);
+        let (work, wait) = self.cycle_counters.up_to(cycles);
         let element = |element: &Arc<ElementStats>| ElementUsage {
             role: element.role,
             frames: element.frames.load(Relaxed),
@@ -338,7 +339,7 @@ impl Account {
     /// Starts the worker's account: cycles before are not charged.
     pub(crate) fn start(&mut self) {
         self.since = cycles();
-        self.stats.spent.charge(0, 0, self.since, Doing::of(self.working));
+        self.stats.cycle_counters.charge(0, 0, self.since, WorkerState::running(self.working));
     }
 
     /// A round begins.
@@ -386,7 +387,7 @@ impl Account {
         let now = cycles();
         let slept = now.wrapping_sub(self.since);
         self.since = now;
-        self.stats.spent.charge(0, slept, now, Doing::of(false));
+        self.stats.cycle_counters.charge(0, slept, now, WorkerState::running(false));
         let rounds = slept / SLEEP;
         if self.measured && rounds > 0 {
             self.fresh = rounds.min(FRESH);
@@ -457,7 +458,7 @@ impl Account {
         self.since = now;
         self.stats.rounds.store(self.rounds, Relaxed);
         let [wait, work] = elapsed;
-        self.stats.spent.charge(work, wait, now, Doing::of(worked));
+        self.stats.cycle_counters.charge(work, wait, now, WorkerState::running(worked));
     }
 
     /// A round that did something has been measured.
@@ -484,7 +485,7 @@ impl Account {
     /// Publishes the cycles not published yet: the worker is about to end.
     pub(crate) fn publish(&mut self) {
         self.charge_elapsed(self.working);
-        self.stats.spent.charge(0, 0, self.since, Doing::Nothing);
+        self.stats.cycle_counters.charge(0, 0, self.since, WorkerState::Stopped);
     }
 }
 

@@ -44,9 +44,9 @@ impl Context {
             new.driver.abandon();
         }
         let mut old = std::mem::replace(self, new);
-        for at in 0..self.stations.len() {
+        for at in 0..self.runtimes.len() {
             let before = same_element(&self.plan, at, &old.plan);
-            if let Some(before) = before.and_then(|before| old.stations[before].take()) {
+            if let Some(before) = before.and_then(|before| old.runtimes[before].take()) {
                 self.take_over(at, before);
             }
         }
@@ -86,12 +86,12 @@ pub(crate) fn needs_barrier(
 /// Barrier at which workers wait for each other to change over together.
 pub(crate) struct Barrier {
     workers: usize,
-    state: Mutex<State>,
+    state: Mutex<BarrierState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct BarrierState {
     arrived: usize,
     /// A worker will not come: all go on as they were.
     cancelled: bool,
@@ -104,11 +104,11 @@ struct State {
 impl Barrier {
     pub(crate) fn new(workers: usize) -> Arc<Barrier> {
         let old = (0..workers).map(|_| None).collect();
-        let state = Mutex::new(State { old, ..State::default() });
+        let state = Mutex::new(BarrierState { old, ..BarrierState::default() });
         Arc::new(Barrier { workers, state, changed: Condvar::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().expect("no panic while held")
     }
 
@@ -147,9 +147,9 @@ impl Barrier {
 
     fn wait<'s>(
         &self,
-        state: MutexGuard<'s, State>,
-        waits: impl Fn(&State) -> bool,
-    ) -> MutexGuard<'s, State> {
+        state: MutexGuard<'s, BarrierState>,
+        waits: impl Fn(&BarrierState) -> bool,
+    ) -> MutexGuard<'s, BarrierState> {
         self.changed.wait_while(state, |state| waits(state)).expect("no panic while held")
     }
 
@@ -185,7 +185,7 @@ impl Barrier {
 fn take_over_from(cx: &mut Context, old: &mut [Option<Context>]) {
     let placement = Arc::clone(&cx.placement);
     let own = cx.worker;
-    for at in 0..cx.stations.len() {
+    for at in 0..cx.runtimes.len() {
         let first = placement.workers_of(at).next();
         for (worker, old) in old.iter_mut().enumerate() {
             let Some(old) = old else { continue };
@@ -194,7 +194,7 @@ fn take_over_from(cx: &mut Context, old: &mut [Option<Context>]) {
                 continue;
             }
             let before = same_element(&cx.plan, at, &old.plan);
-            if let Some(before) = before.and_then(|before| old.stations[before].take()) {
+            if let Some(before) = before.and_then(|before| old.runtimes[before].take()) {
                 cx.take_over(at, before);
             }
         }

@@ -30,7 +30,7 @@ pub enum Clock {
         /// The time of day then.
         epoch: u64,
         /// Its scale, for all workers.
-        warp: Arc<Warp>,
+        warp: Arc<TimeScale>,
     },
     /// One that stands still until it is advanced.
     Simulated {
@@ -41,48 +41,48 @@ pub enum Clock {
 
 /// Time that does not pass as the machine's does: Click's time warp.
 #[derive(Debug, Default)]
-pub struct Warp {
+pub struct TimeScale {
     /// Whether it ever was asked for: nearly never, and then no lock is taken.
     bent: AtomicBool,
-    line: Mutex<Option<Line>>,
+    line: Mutex<Option<TimeBase>>,
 }
 
 /// Passage of time since it was last changed.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct TimeBase {
     since: Instant,
     /// The time of day then, and the steady time.
     day: u64,
     steady: u64,
-    pace: Pace,
+    pace: TimeSpeed,
 }
 
 /// Speed of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pace {
+pub enum TimeSpeed {
     /// So many seconds in a second.
     Times(f64),
     /// As the machine's, but nothing waits: an awaited time comes at once.
     NoWait,
 }
 
-impl Line {
+impl TimeBase {
     fn passed(&self) -> u64 {
         let passed = self.since.elapsed().as_nanos();
         match self.pace {
-            Pace::Times(speed) => (passed as f64 * speed) as u64,
-            Pace::NoWait => passed as u64,
+            TimeSpeed::Times(speed) => (passed as f64 * speed) as u64,
+            TimeSpeed::NoWait => passed as u64,
         }
     }
 }
 
-impl Warp {
-    fn lock(&self) -> MutexGuard<'_, Option<Line>> {
+impl TimeScale {
+    fn lock(&self) -> MutexGuard<'_, Option<TimeBase>> {
         self.line.lock().expect("no panic while held")
     }
 
     #[inline]
-    fn line(&self) -> Option<Line> {
+    fn line(&self) -> Option<TimeBase> {
         if self.bent.load(Ordering::Acquire) { *self.lock() } else { None }
     }
 }
@@ -107,20 +107,20 @@ impl Clock {
     }
 
     /// The speed of time; `None` when it is simulated.
-    pub fn pace(&self) -> Option<Pace> {
+    pub fn pace(&self) -> Option<TimeSpeed> {
         match self {
             Clock::Real { warp, .. } => {
-                Some(warp.line().map_or(Pace::Times(1.0), |line| line.pace))
+                Some(warp.line().map_or(TimeSpeed::Times(1.0), |line| line.pace))
             }
             Clock::Simulated { .. } => None,
         }
     }
 
     /// From now on time passes at another pace, on all workers. Simulated time does not.
-    pub fn set_pace(&self, pace: Pace) {
+    pub fn set_pace(&self, pace: TimeSpeed) {
         let (day, steady) = (self.now(), self.steady());
         if let Clock::Real { warp, .. } = self {
-            *warp.lock() = Some(Line { since: Instant::now(), day, steady, pace });
+            *warp.lock() = Some(TimeBase { since: Instant::now(), day, steady, pace });
             warp.bent.store(true, Ordering::Release);
         }
     }
@@ -158,8 +158,10 @@ impl Clock {
             Clock::Real { start, epoch, warp, .. } => {
                 let (since, steady_then, speed) = match warp.line() {
                     None => (*start, *epoch, 1.0),
-                    Some(Line { since, steady, pace: Pace::NoWait, .. }) => (since, steady, 1.0),
-                    Some(Line { since, steady, pace: Pace::Times(speed), .. }) => {
+                    Some(TimeBase { since, steady, pace: TimeSpeed::NoWait, .. }) => {
+                        (since, steady, 1.0)
+                    }
+                    Some(TimeBase { since, steady, pace: TimeSpeed::Times(speed), .. }) => {
                         (since, steady, speed)
                     }
                 };
@@ -178,7 +180,7 @@ impl Clock {
 
     /// Returns true if no time is waited for: it has come.
     pub(crate) fn skips(&self) -> bool {
-        self.pace().is_none_or(|pace| pace == Pace::NoWait)
+        self.pace().is_none_or(|pace| pace == TimeSpeed::NoWait)
     }
 
     /// Lets time that is not waited for pass until `time`, or to its end.
@@ -188,7 +190,9 @@ impl Clock {
         match self {
             Clock::Simulated { now } => *now = time.max(*now),
             Clock::Real { warp, .. } => {
-                if let Some(line) = warp.lock().as_mut().filter(|line| line.pace == Pace::NoWait) {
+                if let Some(line) =
+                    warp.lock().as_mut().filter(|line| line.pace == TimeSpeed::NoWait)
+                {
                     line.day += skipped;
                     line.steady += skipped;
                 }
@@ -205,14 +209,14 @@ mod tests {
     fn time_passes_as_fast_as_it_is_told() {
         let mut clock = Clock::real();
         let before = clock.steady();
-        clock.set_pace(Pace::Times(1e6));
+        clock.set_pace(TimeSpeed::Times(1e6));
         std::thread::sleep(Duration::from_millis(1));
         let after = clock.steady();
         assert!(after - before >= 1_000_000_000_000, "{}", after - before);
         // The rest of an hour is a few milliseconds.
         let wait = clock.instant(after + 3_600_000_000_000).unwrap();
         assert!(wait.saturating_duration_since(Instant::now()) <= Duration::from_millis(4));
-        clock.set_pace(Pace::NoWait);
+        clock.set_pace(TimeSpeed::NoWait);
         assert!(clock.skips() && clock.steady() >= after);
         let later = clock.steady() + 3_600_000_000_000;
         clock.advance(later);
@@ -226,9 +230,9 @@ mod tests {
         clock.advance(u64::MAX);
         assert_eq!(clock.steady(), END);
         let mut clock = Clock::real();
-        clock.set_pace(Pace::Times(f64::MAX));
+        clock.set_pace(TimeSpeed::Times(f64::MAX));
         assert!(clock.now() <= END && clock.steady() <= END);
-        clock.set_pace(Pace::NoWait);
+        clock.set_pace(TimeSpeed::NoWait);
         clock.advance(u64::MAX);
         assert!(clock.now() <= END && clock.steady() <= END);
     }

@@ -2,33 +2,33 @@
 
 use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 
-use linerate_memory::{Arena, Frame, Meta, PoolCache, Slot, Survey};
+use linerate_memory::{Arena, Frame, HeaderCache, Meta, PoolCache, Slot};
 
 use super::{
     account::Account,
+    arrival_times::Arrivals,
     clock::Clock,
     driver::Driver,
     hub::Hub,
+    node_runtime::{Input, NodeRuntime},
     order::{Number, Order, Rank},
     outputs::Outputs,
-    pace::Arrivals,
+    pacing::{PacingPeer, Search},
     pending::Pending,
-    station::{Input, Station},
-    step::{Rival, Search},
-    tasks::{State, Tasks},
+    tasks::{TaskState, Tasks},
     timers::Timers,
     waiting::Lists,
     wiring::Placement,
 };
 use crate::{
-    complaint::Complaint,
+    config_diagnostic::ConfigDiagnostic,
     console::Console,
     control::Control,
     element::{Element, Next},
     error::HandlerError,
     handler::LateWrite,
     lang::Severity,
-    make::{Make, Replica, Scope, World},
+    make::{BuildContext, ElementBuilder, Replica, Scope},
     plan::Plan,
     right::Right,
     step::Exits,
@@ -48,7 +48,7 @@ pub struct Context {
     pub driver: Driver,
     pub(crate) plan: Arc<Plan>,
     /// By their place in the plan.
-    pub(crate) stations: Vec<Station>,
+    pub(crate) runtimes: Vec<NodeRuntime>,
     /// By their place in the plan.
     pub(crate) nodes: Vec<Node>,
     pub(crate) inputs: Vec<Input>,
@@ -61,7 +61,7 @@ pub struct Context {
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     /// Handlers to be written when their elements are no longer at work.
-    pub(crate) late: Vec<LateWrite>,
+    pub(crate) deferred_writes: Vec<LateWrite>,
     /// The right of the call that an element handles.
     pub(crate) right: Right,
     /// The element at work.
@@ -83,13 +83,13 @@ pub struct Context {
     /// Number of the current round.
     pub(crate) round: u64,
     /// Header cache of the packets of the frame that was gone over last.
-    pub survey: Survey,
+    pub header_cache: HeaderCache,
     /// Packets that do not go on by output 0, during a [`Step`](crate::Step).
     pub(crate) exits: Exits,
     pub(crate) limit: usize,
     pub(crate) worker: usize,
     pub(crate) hub: Hub,
-    pub(crate) world: Arc<World>,
+    pub(crate) world: Arc<BuildContext>,
     /// The element that is asked to decide when the run count is used up.
     pub(crate) manager: Option<usize>,
     pub(crate) placement: Arc<Placement>,
@@ -106,7 +106,7 @@ pub struct Context {
     pub(crate) control: Option<Control>,
 }
 
-/// Wiring of one element on this worker, besides its [`Station`].
+/// Wiring of one element on this worker, besides its [`NodeRuntime`].
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     /// By input: the element and its output that is pulled.
@@ -126,8 +126,8 @@ pub(crate) struct Node {
     /// Whether a task that pulls from here pulls packets that wait elsewhere, too, and their order
     /// shows how many were here at that time.
     pub(crate) beside: bool,
-    /// Tasks that its own does not run ahead of ([`step`](super::step)).
-    pub(crate) rivals: Vec<Rival>,
+    /// Tasks that its own does not run ahead of ([`pacing`](super::pacing)).
+    pub(crate) pacing_peers: Vec<PacingPeer>,
     /// The last search for feeders that has come to its task.
     pub(crate) searched: u64,
     /// Whether its task takes one turn at a time, because an element looks at how many packets wait
@@ -140,7 +140,7 @@ pub(crate) struct Node {
     pub(crate) drains: Vec<usize>,
     /// When packets came that wait here, where a task keeps pace with them.
     pub(crate) arrivals: Arrivals,
-    /// Sources that take their turns with it ([`companions`](super::companions)).
+    /// Sources that take their turns with it ([`source_interleave`](super::source_interleave)).
     pub(crate) companions: Vec<usize>,
     /// Whether it is full.
     pub(crate) full: bool,
@@ -222,7 +222,7 @@ impl Context {
     }
 
     /// State that all elements share.
-    pub fn world(&self) -> &Arc<World> {
+    pub fn world(&self) -> &Arc<BuildContext> {
         &self.world
     }
 
@@ -287,7 +287,7 @@ impl Context {
     #[cold]
     fn unshare_some(&mut self, frame: &mut Frame, reason: usize) {
         let mut failed = Vec::new();
-        frame.sift(|slot| self.unshare_one(slot), |slot| failed.push(slot));
+        frame.retain(|slot| self.unshare_one(slot), |slot| failed.push(slot));
         failed.into_iter().for_each(|slot| self.drop_packet(slot, reason));
     }
 
@@ -368,19 +368,19 @@ impl Context {
             self.out.recycle(more);
             return pulled;
         }
-        let Some(mut element) = self.stations[source].take() else { return 0 };
+        let Some(mut element) = self.runtimes[source].take() else { return 0 };
         let (node, place) = (self.node, self.out.place());
         let charged = self.enter(source);
         // Packets that pulling one packet sends elsewhere go before the next is pulled.
         let count = if self.out.is_exact() { 1 } else { count };
         element.pull(self, output, count, frame);
-        let station = &mut self.stations[source];
-        station.put(element);
+        let runtime = &mut self.runtimes[source];
+        runtime.put(element);
         // Packets that an element stored were counted when they arrived.
-        if station.stores {
+        if runtime.stores {
             self.taken += frame.len();
         } else {
-            station.stats.called(frame.len());
+            runtime.stats.called(frame.len());
         }
         self.delivered |= !frame.is_empty();
         if self.out.is_touched() {
@@ -392,7 +392,7 @@ impl Context {
         if node == self.task {
             self.pulled += frame.len();
         }
-        if self.stations[node].meets_again {
+        if self.runtimes[node].meets_again {
             self.order.number(frame, self.pool.arena());
         }
         frame.len()
@@ -443,13 +443,13 @@ impl Context {
                 _ => break,
             }
         }
-        self.stations[at].element.as_ref()?.ready()
+        self.runtimes[at].element.as_ref()?.ready()
     }
 
     /// Packets that are [ready](Element::ready) in another element of this worker. `None` when the
     /// number is unknown.
     pub fn ready_in(&self, element: usize) -> Option<usize> {
-        self.stations.get(element)?.element.as_ref()?.ready()
+        self.runtimes.get(element)?.element.as_ref()?.ready()
     }
 
     // Tasks, timers and signals
@@ -461,7 +461,7 @@ impl Context {
 
     /// Makes the task of another element run.
     pub fn schedule_other(&mut self, element: usize) {
-        if self.tasks.state(element) != State::Absent {
+        if self.tasks.state(element) != TaskState::Absent {
             self.tasks.wake(element);
         }
     }
@@ -473,7 +473,7 @@ impl Context {
 
     /// Returns true if the task of the element at work is to run.
     pub fn is_scheduled(&self) -> bool {
-        self.tasks.state(self.node) == State::Ready
+        self.tasks.state(self.node) == TaskState::Ready
     }
 
     /// Calls [`Element::idle`] of the element at work once, when this worker next has nothing to
@@ -593,7 +593,7 @@ impl Context {
     #[inline]
     pub fn is_downstream_full(&self) -> bool {
         let fulls = &self.nodes[self.node].fulls;
-        let mut elements = fulls.iter().filter_map(|at| self.stations[*at].element.as_ref());
+        let mut elements = fulls.iter().filter_map(|at| self.runtimes[*at].element.as_ref());
         !fulls.is_empty() && elements.all(|element| element.room() == 0)
     }
 
@@ -676,12 +676,12 @@ impl Context {
         element: usize,
         f: impl FnOnce(&mut T, &mut Context) -> R,
     ) -> Option<R> {
-        let mut taken = self.stations.get_mut(element)?.take()?;
+        let mut taken = self.runtimes.get_mut(element)?.take()?;
         let node = std::mem::replace(&mut self.node, element);
         let any: &mut dyn Any = &mut *taken;
         let result = any.downcast_mut().map(|element| f(element, self));
         self.node = node;
-        self.stations[element].put(taken);
+        self.runtimes[element].put(taken);
         result
     }
 
@@ -725,9 +725,9 @@ impl Context {
         f: impl FnOnce(&mut Context) -> R,
     ) -> R {
         let node = self.node;
-        self.stations[node].put(Box::new(std::mem::take(element)));
+        self.runtimes[node].put(Box::new(std::mem::take(element)));
         let result = f(self);
-        let back = self.stations[node].take().map(|back| -> Box<dyn Any> { back });
+        let back = self.runtimes[node].take().map(|back| -> Box<dyn Any> { back });
         if let Some(Ok(back)) = back.map(Box::<dyn Any>::downcast) {
             *element = *back;
         }
@@ -741,16 +741,19 @@ impl Context {
         let class = plan.elements[element].class;
         let replica = self.replica(element);
         let now = self.configs.get(&element).unwrap_or(&plan.elements[element].config).clone();
-        let mut make = Make::with_config(&world, &plan, element, replica, config, Some(now));
+        let mut make =
+            ElementBuilder::with_config(&world, &plan, element, replica, config, Some(now));
         let mut made = (class.make)(&mut make);
-        let (errors, warnings): (Vec<_>, Vec<_>) =
-            make.into_complaints().into_iter().partition(|found| found.severity == Severity::Error);
+        let (errors, warnings): (Vec<_>, Vec<_>) = make
+            .into_diagnostics()
+            .into_iter()
+            .partition(|found| found.severity == Severity::Error);
         if !errors.is_empty() {
             let errors: Vec<String> = errors.into_iter().map(|error| error.message).collect();
             return Err(HandlerError::Refused(errors.join("\n")));
         }
         let busy = || HandlerError::Busy(plan.elements[element].name.clone());
-        let mut old = self.stations[element].take().ok_or_else(busy)?;
+        let mut old = self.runtimes[element].take().ok_or_else(busy)?;
         let node = std::mem::replace(&mut self.node, element);
         let outcome = made.initialize(self).map_err(HandlerError::Refused);
         match outcome {
@@ -761,11 +764,11 @@ impl Context {
                 let before =
                     off_worker.and_then(|off_worker| world.off_workers.set(element, off_worker));
                 self.drop_off_worker(before);
-                self.stations[element].install(made);
+                self.runtimes[element].install(made);
                 self.configs.insert(element, config.into());
                 let name = &plan.elements[element].name;
                 let mut said = String::new();
-                for Complaint { message, severity, .. } in warnings {
+                for ConfigDiagnostic { message, severity, .. } in warnings {
                     let warning = if severity == Severity::Warning { "warning: " } else { "" };
                     said += &format!("  {warning}{message}\n");
                 }
@@ -777,7 +780,7 @@ impl Context {
             }
             Err(_) => {
                 made.close(self);
-                self.stations[element].put(old);
+                self.runtimes[element].put(old);
             }
         }
         self.node = node;
@@ -794,7 +797,7 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("worker", &self.worker)
-            .field("elements", &self.stations.len())
+            .field("elements", &self.runtimes.len())
             .finish_non_exhaustive()
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! - *The loop of a worker*: [`worker`]; which task is next, [`tasks`]; when a run ends,
 //!   [`driver`].
-//! - *Packets*: [`flow`] takes frames from element to element, [`station`] is the data of a
-//!   call; [`outputs`] is where elements put packets, [`pending`] where these wait for
-//!   the input they are for; [`passing`] is about elements they pass without stopping.
-//! - *Order*: [`order`] numbers packets and puts them back in order, [`groups`] says which
-//!   elements see it, [`companions`] and [`pace`] keep that of sources and queues.
+//! - *Packets*: [`dispatch`] takes frames from element to element, [`node_runtime`] is the data of
+//!   a call; [`outputs`] is where elements put packets, [`pending`] where these wait for
+//!   the input they are for; [`bypass`] is about elements they pass without stopping.
+//! - *Order*: [`order`] numbers packets and puts them back in order, [`ordering_domains`] says
+//!   which elements see it, [`source_interleave`] and [`arrival_times`] keep that of sources and
+//!   queues.
 //! - *Waiting*: [`waiting`] sleeps on file descriptors, [`timers`] on times of a
 //!   [`clock`]; [`hub`] wakes a worker and hands it the jobs of others.
 //! - *Wiring*: [`wiring`] places elements on workers and connects them; [`change`] goes
@@ -15,21 +16,21 @@
 //! - [`context`] is the interface of elements to all that.
 
 pub(crate) mod account;
+mod arrival_times;
+mod bypass;
 pub(crate) mod change;
 pub(crate) mod clock;
-mod companions;
 pub(crate) mod context;
+mod dispatch;
 pub(crate) mod driver;
-mod flow;
-mod groups;
 pub(crate) mod hub;
+pub(crate) mod node_runtime;
 pub(crate) mod order;
+mod ordering_domains;
 pub(crate) mod outputs;
-mod pace;
-mod passing;
+pub(crate) mod pacing;
 pub(crate) mod pending;
-pub(crate) mod station;
-pub(crate) mod step;
+mod source_interleave;
 pub(crate) mod tasks;
 pub(crate) mod timers;
 pub(crate) mod waiting;
@@ -37,7 +38,7 @@ pub(crate) mod wiring;
 pub(crate) mod worker;
 
 pub use account::{ElementUsage, Usage, WorkerStats};
-pub use clock::{Clock, Pace};
+pub use clock::{Clock, TimeSpeed};
 pub use context::Context;
 pub use driver::Driver;
 pub use order::Rank;

@@ -12,7 +12,7 @@
 
 use linerate_memory::{Arena, Frame, Slot};
 
-use super::{outputs::Outputs, pending::Lot};
+use super::{outputs::Outputs, pending::PendingFrame};
 
 /// A packet's number. Those given where ways part are [`STEP`] apart, and each owns the numbers
 /// around it, for packets that are made for it: a number divisible by `2^n` and not by `2^(n + 1)`
@@ -101,7 +101,7 @@ pub(crate) struct Order {
     /// Whether there are any in this round.
     numbered: bool,
     /// By packet that is put in order: the number it goes by.
-    effective: Vec<Number>,
+    sort_keys: Vec<Number>,
     /// By packet that is put in order: the count of those that go before it.
     before: Vec<u32>,
     /// By number: how many packets have smaller ones.
@@ -119,7 +119,7 @@ impl Order {
             next: START,
             first: before(START),
             numbered: false,
-            effective: Vec::new(),
+            sort_keys: Vec::new(),
             before: Vec::new(),
             starts: Vec::new(),
             sorted: Vec::new(),
@@ -229,21 +229,26 @@ impl Order {
     }
 
     /// The least and greatest numbers that packets of a lot go by.
-    pub(crate) fn span_of(&self, lot: &Lot, arena: &Arena) -> (Number, Number) {
+    pub(crate) fn span_of(&self, lot: &PendingFrame, arena: &Arena) -> (Number, Number) {
         let mut numbers = lot.frame.slots().iter().map(|slot| self.number_of(slot, arena));
         let first = numbers.next().flatten().unwrap_or(behind(lot.cause));
         (first, numbers.flatten().fold(first, Number::max))
     }
 
     /// Puts the packets of some lots into order, in lots for one input each.
-    pub(crate) fn restore(&mut self, lots: &mut Vec<Lot>, arena: &Arena, outputs: &mut Outputs) {
+    pub(crate) fn restore(
+        &mut self,
+        lots: &mut Vec<PendingFrame>,
+        arena: &Arena,
+        outputs: &mut Outputs,
+    ) {
         // Few, and nearly in order: a sort that allocates nothing is quick enough.
         for at in 1..lots.len() {
             let place = lots[..at].partition_point(|lot| lot.way() <= lots[at].way());
             lots[place..=at].rotate_right(1);
         }
         let (least, greatest, whole) = self.find_effective(lots, arena);
-        let total = self.effective.len();
+        let total = self.sort_keys.len();
         self.sorted.clear();
         self.sorted.resize_with(total, || None);
         let (least, greatest) = (least / STEP, greatest / STEP);
@@ -257,20 +262,20 @@ impl Order {
             let count = lot.frame.len();
             lot.frame.drain_front(count, |slot| {
                 // The next element where ways meet finds it in its place.
-                self.numbers[arena.index_of(&slot)] = self.effective[at];
+                self.numbers[arena.index_of(&slot)] = self.sort_keys[at];
                 self.sorted[self.before[at] as usize] = Some((slot, lot.to));
                 at += 1;
             });
             frames.push(lot.frame);
         }
-        let mut lot: Option<Lot> = None;
+        let mut lot: Option<PendingFrame> = None;
         for (slot, to) in self.sorted.drain(..).flatten() {
             if lot.as_ref().is_none_or(|lot| lot.to != to || lot.frame.room() == 0) {
                 lots.extend(lot.take());
             }
             let lot = lot.get_or_insert_with(|| {
                 let frame = frames.pop().unwrap_or_else(|| outputs.fresh());
-                Lot { to, step: 0, edge: 0, cause: 0, frame }
+                PendingFrame { to, step: 0, edge: 0, cause: 0, frame }
             });
             let pushed = lot.frame.push(slot);
             debug_assert!(pushed.is_ok(), "a full one has been put away");
@@ -283,9 +288,9 @@ impl Order {
     /// Finds the numbers that packets are ordered by: their own, but none goes before one that came
     /// before it by the same way. Returns the least and the greatest, and true if none is between
     /// those given where ways part.
-    fn find_effective(&mut self, lots: &[Lot], arena: &Arena) -> (Number, Number, bool) {
-        let mut effective = std::mem::take(&mut self.effective);
-        effective.clear();
+    fn find_effective(&mut self, lots: &[PendingFrame], arena: &Arena) -> (Number, Number, bool) {
+        let mut sort_keys = std::mem::take(&mut self.sort_keys);
+        sort_keys.clear();
         let (mut least, mut greatest, mut between) = (Number::MAX, 0, 0);
         let mut way = None;
         let (mut last, mut follows) = (0, None);
@@ -307,10 +312,10 @@ impl Order {
                 least = least.min(last);
                 greatest = greatest.max(last);
                 between |= last ^ START;
-                effective.push(last);
+                sort_keys.push(last);
             }
         }
-        self.effective = effective;
+        self.sort_keys = sort_keys;
         (least, greatest, between.is_multiple_of(STEP))
     }
 
@@ -320,14 +325,14 @@ impl Order {
         let span = (greatest - least) as usize + 1;
         self.starts.clear();
         self.starts.resize(span + 1, 0);
-        for number in &self.effective {
+        for number in &self.sort_keys {
             self.starts[(number / STEP - least) as usize + 1] += 1;
         }
         for at in 1..=span {
             self.starts[at] += self.starts[at - 1];
         }
         self.before.clear();
-        for number in &self.effective {
+        for number in &self.sort_keys {
             let start = &mut self.starts[(number / STEP - least) as usize];
             self.before.push(*start);
             *start += 1;
@@ -337,7 +342,7 @@ impl Order {
     /// Finds them by comparing.
     fn compare(&mut self) {
         self.ranks.clear();
-        self.ranks.extend(self.effective.iter().copied().zip(0..));
+        self.ranks.extend(self.sort_keys.iter().copied().zip(0..));
         self.ranks.sort_unstable();
         self.before.clear();
         self.before.resize(self.ranks.len(), 0);

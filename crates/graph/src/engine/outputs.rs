@@ -1,6 +1,6 @@
 //! Outputs: the buffers of an element's output ports.
 
-use linerate_memory::{Frame, Slot, Ways};
+use linerate_memory::{Frame, OutputMap, Slot};
 
 /// An input of an element, numbered so that an input has a smaller number than
 /// those its packets go to later, as far as the graph has no cycles.
@@ -173,7 +173,7 @@ impl Outputs {
     /// they leave by it; else the frame is empty afterwards.
     #[inline]
     pub fn distribute(&mut self, frame: &mut Frame, outputs: &[u32]) {
-        let ways = Ways::of(outputs);
+        let ways = OutputMap::new(outputs);
         if let Some(same) = ways.filter(|ways| ways.used().count_ones() <= 1) {
             if same.used() > 1 {
                 self.emit_frame(same.used().trailing_zeros() as usize, frame);
@@ -181,7 +181,7 @@ impl Outputs {
             return;
         }
         let Span { first, count: edges } = self.span;
-        let are_there = |ways: &Ways<'_>| ways.used().checked_shr(edges).unwrap_or(0) == 0;
+        let are_there = |ways: &OutputMap<'_>| ways.used().checked_shr(edges).unwrap_or(0) == 0;
         let fits = !self.exact && frame.len() <= self.limit;
         let Some(ways) = ways.filter(are_there).filter(|_| fits) else {
             let mut outputs = outputs.iter();
@@ -199,7 +199,7 @@ impl Outputs {
                 self.touched.push(at as u32);
             }
         }
-        frame.part(ways, &mut self.edges[first as usize..(first + edges) as usize]);
+        frame.split(ways, &mut self.edges[first as usize..(first + edges) as usize]);
     }
 
     /// Puts a packet on an edge with a full frame.

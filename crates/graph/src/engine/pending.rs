@@ -6,8 +6,8 @@
 //! frame instead of several small ones.
 //!
 //! Inputs of one element, and of elements whose results depend on one another
-//! ([`groups`](super::groups)), have numbers next to each other and are served as
-//! one: their packets are put into the order they had ([`Order`]), and each input
+//! ([`ordering_domains`](super::ordering_domains)), have numbers next to each other and are served
+//! as one: their packets are put into the order they had ([`Order`]), and each input
 //! gets as many at a time as come for it one behind the other.
 //!
 //! Packets that must go all the way one by one do so on a stack.
@@ -23,7 +23,7 @@ use super::{
 
 /// Service of an input: alone, with others, or one packet at a time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct InputService {
     /// The first input of those that are served as one with it.
     pub(crate) first: InputId,
     /// Whether those are inputs of several elements.
@@ -37,11 +37,11 @@ pub(crate) struct Pending {
     /// Depth first: one packet all the way before the next.
     exact: bool,
     stack: Vec<(InputId, Frame)>,
-    /// Those [`Place::first`] of which something waits.
+    /// Those [`InputService::first`] of which something waits.
     order: BinaryHeap<Reverse<InputId>>,
-    /// By [`Place::first`].
+    /// By [`InputService::first`].
     waiting: Vec<Waiting>,
-    places: Vec<Place>,
+    places: Vec<InputService>,
     any_single: bool,
     keeps_frames: bool,
     /// Numbers calls of elements that sent something which waits: that is in order.
@@ -54,13 +54,13 @@ pub(crate) struct Pending {
 #[derive(Default)]
 struct Waiting {
     /// Oldest first.
-    lots: Vec<Lot>,
+    lots: Vec<PendingFrame>,
     /// Whether they are to be put in order.
     mixed: bool,
 }
 
 /// A frame for an input, and where it came from.
-pub(crate) struct Lot {
+pub(crate) struct PendingFrame {
     pub(crate) to: InputId,
     /// The call that sent it.
     pub(crate) step: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Lot {
     pub(crate) frame: Frame,
 }
 
-impl Lot {
+impl PendingFrame {
     /// Packets that came by one way are in order.
     pub(crate) fn way(&self) -> (u32, u32) {
         (self.step, self.edge)
@@ -79,7 +79,7 @@ impl Lot {
 }
 
 impl Pending {
-    pub(crate) fn new(exact: bool, places: Vec<Place>) -> Pending {
+    pub(crate) fn new(exact: bool, places: Vec<InputService>) -> Pending {
         let any_single = places.iter().any(|place| place.single);
         Pending {
             exact,
@@ -166,7 +166,7 @@ impl Pending {
                 return;
             }
         }
-        let lot = Lot { to, step: self.step, edge, cause: self.cause, frame };
+        let lot = PendingFrame { to, step: self.step, edge, cause: self.cause, frame };
         if place.joint && !waiting.mixed {
             waiting.insert(lot, order, arena);
         } else {
@@ -221,7 +221,7 @@ impl Pending {
 /// Returns true if a frame goes on where the last lot ends: it was sent by the same call, or by a
 /// later one whose packets all come behind.
 fn continues(
-    last: &Lot,
+    last: &PendingFrame,
     step: u32,
     edge: u32,
     frame: &Frame,
@@ -239,8 +239,8 @@ fn continues(
 impl Waiting {
     /// Puts a lot where it belongs when it comes before all others or behind; else
     /// they are to be put in order.
-    fn insert(&mut self, lot: Lot, order: &Order, arena: &Arena) {
-        let span = |lot: &Lot| order.span_of(lot, arena);
+    fn insert(&mut self, lot: PendingFrame, order: &Order, arena: &Arena) {
+        let span = |lot: &PendingFrame| order.span_of(lot, arena);
         let (least, greatest) = span(&lot);
         match (self.lots.first(), self.lots.last()) {
             (Some(first), _) if greatest < span(first).0 => self.lots.insert(0, lot),

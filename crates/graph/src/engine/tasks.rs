@@ -16,7 +16,7 @@ const STRIDE: u64 = 1 << 16;
 
 /// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TaskState {
     /// There is none.
     Absent,
     /// In the queue, or running.
@@ -29,7 +29,7 @@ pub(crate) enum State {
 
 #[derive(Debug, Clone)]
 struct Task {
-    state: State,
+    state: TaskState,
     tickets: u32,
     stride: u64,
     pass: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Tasks {
 impl Tasks {
     pub(crate) fn new(elements: usize) -> Tasks {
         let task = Task {
-            state: State::Absent,
+            state: TaskState::Absent,
             tickets: TICKETS_DEFAULT,
             stride: STRIDE / u64::from(TICKETS_DEFAULT),
             pass: 0,
@@ -105,21 +105,21 @@ impl Tasks {
 
     /// Returns true if a task is to run, now or when the event it waits for has come.
     pub(crate) fn is_scheduled(&self, element: usize) -> bool {
-        matches!(self.tasks[element].state, State::Ready | State::Waiting)
+        matches!(self.tasks[element].state, TaskState::Ready | TaskState::Waiting)
     }
 
     /// Returns true if a task is to run now.
     pub(crate) fn is_ready(&self, element: usize) -> bool {
-        self.tasks[element].state == State::Ready
+        self.tasks[element].state == TaskState::Ready
     }
 
-    pub(crate) fn state(&self, element: usize) -> State {
+    pub(crate) fn state(&self, element: usize) -> TaskState {
         self.tasks[element].state
     }
 
     /// Elements whose tasks wait for a file descriptor or a time.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
-        let waiting = |(_, task): &(usize, &Task)| task.state == State::Waiting;
+        let waiting = |(_, task): &(usize, &Task)| task.state == TaskState::Waiting;
         let all = if self.waiting == 0 { &[][..] } else { &self.tasks };
         all.iter().enumerate().filter(waiting).map(|(at, _)| at)
     }
@@ -181,13 +181,13 @@ impl Tasks {
     pub(crate) fn wake(&mut self, element: usize) {
         let task = &mut self.tasks[element];
         match task.state {
-            State::Ready => task.again = true,
+            TaskState::Ready => task.again = true,
             state => {
-                if state == State::Waiting {
+                if state == TaskState::Waiting {
                     self.waiting -= 1;
                 }
                 self.woken += 1;
-                task.state = State::Ready;
+                task.state = TaskState::Ready;
                 task.pass = task.pass.max(self.pass);
                 task.since = self.woken;
                 self.enqueue(element as u32);
@@ -199,7 +199,7 @@ impl Tasks {
     /// Makes every task run that there is.
     pub(crate) fn wake_all(&mut self) {
         for element in 0..self.tasks.len() {
-            if self.tasks[element].state != State::Absent {
+            if self.tasks[element].state != TaskState::Absent {
                 self.wake(element);
             }
         }
@@ -208,7 +208,7 @@ impl Tasks {
     /// Makes every task run that waits for something to be ready.
     pub(crate) fn wake_waiting(&mut self) {
         for element in 0..self.tasks.len() {
-            if self.tasks[element].state == State::Waiting {
+            if self.tasks[element].state == TaskState::Waiting {
                 self.wake(element);
             }
         }
@@ -229,17 +229,17 @@ impl Tasks {
 
     /// The task that ran is done for now, and has taken some turns.
     #[inline]
-    pub(crate) fn done(&mut self, element: usize, state: State, turns: u32) {
+    pub(crate) fn done(&mut self, element: usize, state: TaskState, turns: u32) {
         let task = &mut self.tasks[element];
-        let state = if task.again { State::Ready } else { state };
+        let state = if task.again { TaskState::Ready } else { state };
         task.state = state;
         // One that sleeps has taken its last turn, as if it had never been ready then.
-        let turns = if state == State::Ready { turns } else { turns - 1 };
+        let turns = if state == TaskState::Ready { turns } else { turns - 1 };
         task.pass += task.stride * u64::from(turns);
         match state {
-            State::Ready => self.queue_again(element),
-            State::Waiting => self.waiting += 1,
-            State::Asleep | State::Absent => {}
+            TaskState::Ready => self.queue_again(element),
+            TaskState::Waiting => self.waiting += 1,
+            TaskState::Asleep | TaskState::Absent => {}
         }
     }
 
@@ -247,7 +247,7 @@ impl Tasks {
     #[inline]
     pub(crate) fn again(&mut self, element: usize, turns: u32) {
         let task = &mut self.tasks[element];
-        task.state = State::Ready;
+        task.state = TaskState::Ready;
         task.pass += task.stride * u64::from(turns);
         self.queue_again(element);
     }
@@ -276,7 +276,7 @@ impl Tasks {
         }
         task.pass = before.map_or(pass, |before| pass.min(task.pass_behind(before)));
         let is_last = task.place() > last;
-        self.done(element, State::Ready, 0);
+        self.done(element, TaskState::Ready, 0);
         if !is_last {
             // Others have not run when it looks again.
             self.runs_idle -= 1;
@@ -287,14 +287,14 @@ impl Tasks {
     pub(crate) fn sleep(&mut self, element: usize) {
         let task = &mut self.tasks[element];
         match task.state {
-            State::Ready => {
+            TaskState::Ready => {
                 self.alone = self.alone.filter(|alone| *alone != element as u32);
                 self.queue.retain(|queued| *queued != element as u32);
             }
-            State::Waiting => self.waiting -= 1,
-            State::Asleep | State::Absent => {}
+            TaskState::Waiting => self.waiting -= 1,
+            TaskState::Asleep | TaskState::Absent => {}
         }
-        task.state = State::Asleep;
+        task.state = TaskState::Asleep;
         task.again = false;
     }
 
@@ -343,7 +343,7 @@ mod tests {
         for _ in 0..4000 {
             let task = tasks.next().unwrap();
             runs[task] += 1;
-            tasks.done(task, State::Ready, 1);
+            tasks.done(task, TaskState::Ready, 1);
         }
         assert!(runs[0].abs_diff(1000) <= 1 && runs[1].abs_diff(2000) <= 2, "{runs:?}");
     }
@@ -370,9 +370,9 @@ mod tests {
         tasks.wake(0);
         assert_eq!(tasks.next(), Some(0));
         tasks.wake(0);
-        tasks.done(0, State::Asleep, 1);
+        tasks.done(0, TaskState::Asleep, 1);
         assert_eq!(tasks.next(), Some(0));
-        tasks.done(0, State::Asleep, 1);
+        tasks.done(0, TaskState::Asleep, 1);
         assert_eq!(tasks.next(), None);
     }
 
@@ -381,7 +381,7 @@ mod tests {
         let mut tasks = Tasks::new(2);
         tasks.wake(1);
         assert_eq!(tasks.next(), Some(1));
-        tasks.done(1, State::Ready, 1);
+        tasks.done(1, TaskState::Ready, 1);
         assert_eq!(tasks.queued().collect::<Vec<_>>(), [1]);
         tasks.sleep(1);
         assert_eq!((tasks.next(), tasks.queued().count()), (None, 0));
@@ -392,10 +392,10 @@ mod tests {
         let mut tasks = Tasks::new(3);
         (0..3).for_each(|task| tasks.wake(task));
         for (task, state, idle) in [
-            (0, State::Asleep, false),
-            (1, State::Ready, false),
-            (2, State::Ready, true),
-            (1, State::Asleep, true),
+            (0, TaskState::Asleep, false),
+            (1, TaskState::Ready, false),
+            (2, TaskState::Ready, true),
+            (1, TaskState::Asleep, true),
         ] {
             assert_eq!(tasks.next(), Some(task));
             tasks.done(task, state, 1);
@@ -434,7 +434,7 @@ mod tests {
         tasks.wake(0);
         for _ in 0..100 {
             let task = tasks.next().unwrap();
-            tasks.done(task, State::Ready, 1);
+            tasks.done(task, TaskState::Ready, 1);
         }
         tasks.wake(1);
         assert_eq!(tasks.queued().collect::<Vec<_>>(), [1, 0]);
@@ -442,7 +442,7 @@ mod tests {
         for _ in 0..10 {
             let task = tasks.next().unwrap();
             runs[task] += 1;
-            tasks.done(task, State::Ready, 1);
+            tasks.done(task, TaskState::Ready, 1);
         }
         assert_eq!(runs, [5, 5]);
     }

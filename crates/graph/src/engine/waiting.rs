@@ -45,7 +45,7 @@ impl Context {
         }
         let sleeping = !timeout.is_zero();
         asked.clear();
-        asked.resize(self.stations.len(), false);
+        asked.resize(self.runtimes.len(), false);
         self.tasks.waiting().for_each(|at| asked[at] = true);
         if sleeping {
             self.tasks.queued().for_each(|at| asked[at] = true);
@@ -55,8 +55,8 @@ impl Context {
         owners.push(usize::MAX);
         let mut waiting: Vec<PollFd<'_>> = std::mem::take(polled);
         waiting.push(PollFd::from_borrowed_fd(self.hub.bell(self.worker), PollFlags::IN));
-        for (at, station) in self.stations.iter_mut().enumerate() {
-            let Some(element) = station.element.as_mut().filter(|_| asked[at]) else { continue };
+        for (at, runtime) in self.runtimes.iter_mut().enumerate() {
+            let Some(element) = runtime.element.as_mut().filter(|_| asked[at]) else { continue };
             element.wakes(&mut |wake| match wake {
                 Wake::Now => {
                     ready.push(at);

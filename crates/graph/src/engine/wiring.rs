@@ -7,13 +7,13 @@ use std::{
 
 use super::{
     account::WorkerStats,
-    companions::find_companions,
     context::{Limit, Listeners, Node},
-    groups::{Groups, find_one_by_one, pushed_to},
+    node_runtime::{Input, NodeRuntime, SendLimit},
+    ordering_domains::{Groups, find_one_by_one, pushed_to},
     outputs::{InputId, NOWHERE, Outputs, Span},
-    pending::Place,
-    station::{Bound, Input, Station},
-    step::{connect_observed, connect_rivals, keeps_back},
+    pacing::{connect_observed, connect_pacing_peers, keeps_back},
+    pending::InputService,
+    source_interleave::find_companions,
 };
 use crate::{
     class::Copies,
@@ -25,11 +25,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Placement {
     /// By worker and element.
-    reached: Vec<Vec<Reached>>,
+    reached: Vec<Vec<Reachability>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Reached {
+struct Reachability {
     present: bool,
     pushed: bool,
     pulled: bool,
@@ -39,7 +39,7 @@ impl Placement {
     /// Places the elements that start something where `assigned` says, and with each of them those
     /// it pushes to and pulls from. An element several workers come to gets a replica on each.
     pub(crate) fn new(plan: &Plan, workers: usize, assigned: &[Option<usize>]) -> Placement {
-        let nothing = vec![Reached::default(); plan.elements.len()];
+        let nothing = vec![Reachability::default(); plan.elements.len()];
         let mut placement = Placement { reached: vec![nothing; workers] };
         for (at, element) in plan.elements.iter().enumerate() {
             let pushed = element.inputs.contains(&Processing::Push);
@@ -108,7 +108,7 @@ impl Placement {
 
     /// Returns a worker's part of an element's work.
     pub(crate) fn replica(&self, worker: usize, element: usize) -> Option<Replica> {
-        let Reached { present, pushed, pulled } = self.reached[worker][element];
+        let Reachability { present, pushed, pulled } = self.reached[worker][element];
         present.then(|| Replica {
             worker,
             index: self.workers_of(element).position(|at| at == worker).unwrap_or(0),
@@ -129,9 +129,9 @@ fn along_the_graph(plan: &Plan) -> Vec<usize> {
 fn along_the_groups(plan: &Plan, groups: &Groups) -> Vec<usize> {
     let mut members = vec![Vec::new(); plan.elements.len()];
     for element in along_the_graph(plan) {
-        members[groups.of(element)].push(element);
+        members[groups.representative(element)].push(element);
     }
-    let leaders = along(plan, |element| groups.of(element)).into_iter();
+    let leaders = along(plan, |element| groups.representative(element)).into_iter();
     leaders.flat_map(|leader| std::mem::take(&mut members[leader])).collect()
 }
 
@@ -197,7 +197,7 @@ fn visit(root: usize, edges: &[Vec<usize>], seen: &mut [bool], to: &mut Vec<usiz
 /// Inputs in the order of their numbers, and the numbers by element and port.
 struct Numbered {
     inputs: Vec<Input>,
-    places: Vec<Place>,
+    places: Vec<InputService>,
     ids: Vec<Vec<InputId>>,
 }
 
@@ -212,14 +212,14 @@ fn number_inputs(plan: &Plan, groups: &Groups) -> Numbered {
     };
     let (mut group, mut first) = (None, 0);
     for node in order {
-        if group.replace(groups.of(node)) != Some(groups.of(node)) {
+        if group.replace(groups.representative(node)) != Some(groups.representative(node)) {
             first = numbered.inputs.len() as InputId;
         }
         for port in 0..plan.elements[node].inputs.len() {
             numbered.ids[node].push(numbered.inputs.len() as InputId);
             numbered.inputs.push(Input { node: node as u32, port: port as u32 });
             let (joint, single) = (groups.is_joint(node), groups.leads_on(node));
-            numbered.places.push(Place { first, joint, single });
+            numbered.places.push(InputService { first, joint, single });
         }
     }
     numbered
@@ -228,13 +228,13 @@ fn number_inputs(plan: &Plan, groups: &Groups) -> Numbered {
 /// Connections of the elements of one worker.
 pub(crate) struct Wiring {
     /// By element; all are empty still.
-    pub(crate) stations: Vec<Station>,
+    pub(crate) runtimes: Vec<NodeRuntime>,
     /// By element.
     pub(crate) nodes: Vec<Node>,
     /// By number.
     pub(crate) inputs: Vec<Input>,
     /// By number.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<InputService>,
 }
 
 /// Connects the elements of one worker. No packet has more than `longest` bytes.
@@ -252,10 +252,10 @@ pub(crate) fn wire(
     let single_packets = outputs.limit() == 1;
     let here = |element: usize| placement.reached[worker][element].present;
     let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
-    let mut stations = Vec::with_capacity(plan.elements.len());
+    let mut runtimes = Vec::with_capacity(plan.elements.len());
     for (at, element) in plan.elements.iter().enumerate() {
         let mut node = Node::default();
-        let mut station = Station {
+        let mut runtime = NodeRuntime {
             element: None,
             stats: Arc::clone(stats.element(at)),
             outputs: Span::default(),
@@ -269,7 +269,7 @@ pub(crate) fn wire(
             asks_for_room: false,
             keeps_step: false,
             sifts: false,
-            bound: Bound::Open,
+            bound: SendLimit::Open,
         };
         if here(at) {
             for (port, targets) in element.targets.iter().enumerate() {
@@ -278,17 +278,17 @@ pub(crate) fn wire(
                 let to = to.map_or(NOWHERE, |target| ids[target.element][target.port]);
                 let edge = outputs.add(to);
                 if port == 0 {
-                    station.outputs.first = edge as u32;
-                    station.next = to;
+                    runtime.outputs.first = edge as u32;
+                    runtime.next = to;
                 }
             }
-            station.outputs.count = element.targets.len() as u32;
+            runtime.outputs.count = element.targets.len() as u32;
             let pulls = element.inputs.contains(&Processing::Pull);
-            station.stores = !pulls && !element.inputs.is_empty();
+            runtime.stores = !pulls && !element.inputs.is_empty();
             // Single packets keep their order by themselves.
-            station.meets_again = !single_packets
+            runtime.meets_again = !single_packets
                 && (groups.meet_behind(plan, at) || groups.tasks_meet_behind(plan, at, false));
-            station.one_by_one |= one_by_one[at];
+            runtime.one_by_one |= one_by_one[at];
             for (port, sources) in element.sources.iter().enumerate() {
                 let pull = element.inputs[port] == Processing::Pull;
                 let source = sources.first().filter(|_| pull);
@@ -296,15 +296,15 @@ pub(crate) fn wire(
             }
         }
         nodes.push(node);
-        stations.push(station);
+        runtimes.push(runtime);
     }
     if !single_packets {
-        number_copies(plan, &groups, &mut stations);
+        number_copies(plan, &groups, &mut runtimes);
     }
     let limits = find_limits(plan, longest);
     let live = plan.is_live();
     let mut pulled = Vec::with_capacity(nodes.len());
-    for (at, station) in stations.iter_mut().enumerate() {
+    for (at, runtime) in runtimes.iter_mut().enumerate() {
         let of = Tasks { here: here(at), elsewhere: placement.others_of(at, worker) };
         connect_pulls(plan, at, &of, &mut nodes);
         connect_fulls(plan, at, &of, &mut nodes);
@@ -312,7 +312,7 @@ pub(crate) fn wire(
             connect_limits(plan, at, &limits, &mut nodes);
         }
         let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
-        station.sifts = !live && !stores.is_empty() && keeps_back(plan, at);
+        runtime.sifts = !live && !stores.is_empty() && keeps_back(plan, at);
         connect_besides(plan, &stores, &mut nodes);
         pulled.push(stores);
     }
@@ -324,29 +324,29 @@ pub(crate) fn wire(
     }
     if !live {
         if !single_packets {
-            connect_rivals(plan, &pulled, &mut nodes);
+            connect_pacing_peers(plan, &pulled, &mut nodes);
         }
         share_room(&mut nodes);
     }
-    for (station, node) in stations.iter_mut().zip(&nodes) {
-        station.bound = bound(node, &nodes);
-        station.has_companions = !node.companions.is_empty();
+    for (runtime, node) in runtimes.iter_mut().zip(&nodes) {
+        runtime.bound = bound(node, &nodes);
+        runtime.has_companions = !node.companions.is_empty();
         let is_read = |limit: &Limit| limit.store && !nodes[limit.element].pullers.here.is_empty();
-        station.asks_for_room = live && node.limits.iter().any(is_read);
-        station.keeps_pace = !(node.feeds.is_empty() && node.drains.is_empty());
-        station.keeps_step = node.is_observed || !node.rivals.is_empty();
+        runtime.asks_for_room = live && node.limits.iter().any(is_read);
+        runtime.keeps_pace = !(node.feeds.is_empty() && node.drains.is_empty());
+        runtime.keeps_step = node.is_observed || !node.pacing_peers.is_empty();
     }
-    Wiring { stations, nodes, inputs, places }
+    Wiring { runtimes, nodes, inputs, places }
 }
 
 /// Returns the limit that is asked before the task of an element runs.
-fn bound(node: &Node, nodes: &[Node]) -> Bound {
+fn bound(node: &Node, nodes: &[Node]) -> SendLimit {
     match node.limits[..] {
-        [] => Bound::Open,
+        [] => SendLimit::Open,
         [Limit { element, copies: 1, store: true }] if !nodes[element].beside => {
-            Bound::Store(element as u32)
+            SendLimit::Store(element as u32)
         }
-        _ => Bound::Limits,
+        _ => SendLimit::Limits,
     }
 }
 
@@ -533,13 +533,14 @@ fn stores_pulled(plan: &Plan, task: usize) -> Vec<usize> {
 /// when they are made. Where any of them are numbered, all are, and in front of where they
 /// part: else those of a way where no ways meet would have
 /// numbers in part, from another way.
-fn number_copies(plan: &Plan, groups: &Groups, stations: &mut [Station]) {
-    let numbers = |at: usize, stations: &[Station]| stations[at].meets_again || groups.is_joint(at);
+fn number_copies(plan: &Plan, groups: &Groups, runtimes: &mut [NodeRuntime]) {
+    let numbers =
+        |at: usize, runtimes: &[NodeRuntime]| runtimes[at].meets_again || groups.is_joint(at);
     for (at, element) in plan.elements.iter().enumerate() {
         if element.class.copies != Copies::None {
             let behind = pushed_to(plan, at);
-            let any = behind.iter().any(|at| numbers(*at, stations));
-            stations[at].meets_again |= any;
+            let any = behind.iter().any(|at| numbers(*at, runtimes));
+            runtimes[at].meets_again |= any;
         }
     }
 }

@@ -133,11 +133,11 @@ impl Context {
     pub(crate) fn close(&mut self) {
         // Packets that a handler has sent since the run ended go all their way.
         self.drain();
-        for at in 0..self.stations.len() {
+        for at in 0..self.runtimes.len() {
             self.call(at, |element, cx| element.close(cx));
         }
         self.drain();
         self.account.publish();
-        self.stations.iter_mut().for_each(|station| station.element = None);
+        self.runtimes.iter_mut().for_each(|runtime| runtime.element = None);
     }
 }

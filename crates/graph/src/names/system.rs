@@ -28,7 +28,7 @@ pub fn system_network(name: &str) -> Option<u32> {
 }
 
 /// The Ethernet address of a station of `/etc/ethers`.
-pub fn system_station(name: &str) -> Option<MacAddr> {
+pub fn ethers_lookup(name: &str) -> Option<MacAddr> {
     station(&fs::read_to_string("/etc/ethers").ok()?, name)
 }
 

@@ -93,7 +93,7 @@ pub struct SignedTime {
 impl SignedTime {
     /// This many nanoseconds, as packets carry them: in two's complement where
     /// they are below zero.
-    pub fn of(nanos: u64) -> SignedTime {
+    pub fn from_nanos(nanos: u64) -> SignedTime {
         SignedTime { nanos: nanos.cast_signed() }
     }
 
@@ -257,7 +257,10 @@ mod tests {
         assert_eq!(time.nanos, 1_435_000_000_123_456_789);
         assert_eq!(time.to_string(), "1435000000.123456789");
         assert_eq!(SignedTime::read("-2.25").unwrap().to_string(), "-2.250000");
-        assert_eq!(SignedTime::of(SignedTime { nanos: -5 }.nanos.cast_unsigned()).nanos, -5);
+        assert_eq!(
+            SignedTime::from_nanos(SignedTime { nanos: -5 }.nanos.cast_unsigned()).nanos,
+            -5
+        );
     }
 
     #[test]

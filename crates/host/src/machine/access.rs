@@ -35,7 +35,7 @@ pub enum Access {
 
 /// Facilities for ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Accesses {
+pub struct Facilities {
     /// Sockets of `xdp:` ports.
     pub xdp_socket: Access,
     /// Programs of `xdp:` ports.
@@ -46,10 +46,10 @@ pub struct Accesses {
     pub tun_device: Access,
 }
 
-impl Accesses {
+impl Facilities {
     /// Tries everything.
-    pub(super) fn probe() -> Accesses {
-        Accesses {
+    pub(super) fn probe() -> Facilities {
+        Facilities {
             xdp_socket: socket(AddressFamily::XDP).into(),
             xdp_program: bpf::load(&PASS, false).map(drop).into(),
             packet_socket: socket(AddressFamily::PACKET).into(),
@@ -107,12 +107,12 @@ impl Access {
         match self {
             Access::Available => Finding::ok(name, "available"),
             Access::NotPermitted => {
-                Finding::missing(name, "not permitted").so(consequence).fix(permit)
+                Finding::missing(name, "not permitted").consequence(consequence).remedy(permit)
             }
-            Access::Unsupported => {
-                Finding::missing(name, "not in this system").so(consequence).fix(provide)
-            }
-            Access::Failed(reason) => Finding::missing(name, reason).so(consequence),
+            Access::Unsupported => Finding::missing(name, "not in this system")
+                .consequence(consequence)
+                .remedy(provide),
+            Access::Failed(reason) => Finding::missing(name, reason).consequence(consequence),
         }
     }
 }

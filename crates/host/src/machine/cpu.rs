@@ -143,13 +143,15 @@ impl Cpu {
         }
         if self.online.is_empty() {
             return Finding::degraded("cores", "not reported")
-                .so("workers are not placed on cores")
-                .fix("mount /sys and /proc in this container");
+                .consequence("workers are not placed on cores")
+                .remedy("mount /sys and /proc in this container");
         }
         match self.allowed.len() {
             0 | 1 => Finding::degraded("cores", value)
-                .so("a polling worker shares its core with everything else: expect loss and delay")
-                .fix("give this process a second core, and do not use --idle poll"),
+                .consequence(
+                    "a polling worker shares its core with everything else: expect loss and delay",
+                )
+                .remedy("give this process a second core, and do not use --idle poll"),
             _ => Finding::ok("cores", value),
         }
     }
@@ -176,8 +178,8 @@ impl Cpu {
         match self.invariant_tsc {
             Some(true) => Finding::ok(name, format!("invariant; kernel clock {clock}")),
             Some(false) => Finding::degraded(name, format!("not invariant; kernel clock {clock}"))
-                .so("cycles per packet and fine pacing are only as steady as the core's frequency")
-                .fix("use the performance governor; in a virtual machine pass the host's processor through (QEMU: -cpu host,+invtsc)"),
+                .consequence("cycles per packet and fine pacing are only as steady as the core's frequency")
+                .remedy("use the performance governor; in a virtual machine pass the host's processor through (QEMU: -cpu host,+invtsc)"),
             None => Finding::ok(name, format!("none on this processor; kernel clock {clock}")),
         }
     }
@@ -191,8 +193,8 @@ impl Cpu {
             Finding::ok(name, value)
         } else {
             Finding::degraded(name, format!("governor {value}"))
-                .so("a core that was idle is slow for the first packets of a burst, and measurements vary")
-                .fix("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
+                .consequence("a core that was idle is slow for the first packets of a burst, and measurements vary")
+                .remedy("echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
         }
     }
 
@@ -204,8 +206,8 @@ impl Cpu {
                 return Finding::ok(name, format!("{isolated}, without timer ticks"));
             }
             return Finding::degraded(name, format!("{isolated}, with timer ticks"))
-                .so("the timer interrupts polling workers up to a thousand times a second")
-                .fix(format!("add nohz_full={isolated} rcu_nocbs={isolated} to the kernel command line and reboot"));
+                .consequence("the timer interrupts polling workers up to a thousand times a second")
+                .remedy(format!("add nohz_full={isolated} rcu_nocbs={isolated} to the kernel command line and reboot"));
         }
         // The first core takes the interrupts and the housekeeping; leave it
         // and its siblings to the system.
@@ -218,12 +220,12 @@ impl Cpu {
             .filter(|core| *core != first && !kept.is_some_and(|group| group.contains(core)))
             .collect();
         let finding = Finding::degraded(name, "none")
-            .so("the scheduler puts other work on the workers' cores: rare delays of milliseconds, and loss when rings are short");
+            .consequence("the scheduler puts other work on the workers' cores: rare delays of milliseconds, and loss when rings are short");
         if others.is_empty() {
-            return finding.fix("no core can be spared here; use deep rings");
+            return finding.remedy("no core can be spared here; use deep rings");
         }
         let list = format_cores(&others);
-        finding.fix(format!(
+        finding.remedy(format!(
             "add isolcpus={list} nohz_full={list} rcu_nocbs={list} to the kernel command line and reboot"
         ))
     }

@@ -48,12 +48,12 @@ impl Finding {
     }
 
     /// Adds the consequence.
-    pub(super) fn so(self, consequence: impl Into<String>) -> Finding {
+    pub(super) fn consequence(self, consequence: impl Into<String>) -> Finding {
         Finding { consequence: Some(consequence.into()), ..self }
     }
 
     /// Adds the remedy.
-    pub(super) fn fix(self, remedy: impl Into<String>) -> Finding {
+    pub(super) fn remedy(self, remedy: impl Into<String>) -> Finding {
         Finding { remedy: Some(remedy.into()), ..self }
     }
 }

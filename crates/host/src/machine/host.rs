@@ -42,8 +42,8 @@ impl Host {
             .collect();
         findings.push(if self.virtual_machine.is_some() {
             Finding::degraded(name, value.join(", "))
-                .so("the hypervisor takes cores away now and then: rare delays and loss no setting in here prevents")
-                .fix("on the host, give each virtual core a physical one of its own")
+                .consequence("the hypervisor takes cores away now and then: rare delays and loss no setting in here prevents")
+                .remedy("on the host, give each virtual core a physical one of its own")
         } else if value.is_empty() {
             Finding::ok(name, "none seen")
         } else {
@@ -57,17 +57,17 @@ impl Host {
         let upgrade = "boot a newer kernel; all that is used here is in 6.6 and later";
         match self.kernel_version {
             Some(version) if version < (4, 18) => Finding::missing(name, value)
-                .so("older than AF_XDP (4.18): no xdp: ports")
-                .fix(upgrade),
+                .consequence("older than AF_XDP (4.18): no xdp: ports")
+                .remedy(upgrade),
             Some(version) if version < (5, 9) => Finding::degraded(name, value)
-                .so("XDP programs cannot be attached through a link (5.9), which detaches them however a process ends")
-                .fix(upgrade),
+                .consequence("XDP programs cannot be attached through a link (5.9), which detaches them however a process ends")
+                .remedy(upgrade),
             Some(version) if version < (5, 11) => Finding::degraded(name, value)
-                .so("no preferred busy polling (5.11): xdp: ports lose to interrupts under load")
-                .fix(upgrade),
+                .consequence("no preferred busy polling (5.11): xdp: ports lose to interrupts under load")
+                .remedy(upgrade),
             Some(version) if version < (6, 3) => Finding::degraded(name, value)
-                .so("drivers' XDP abilities cannot be asked for (6.3): zero-copy shows only when it is tried")
-                .fix(upgrade),
+                .consequence("drivers' XDP abilities cannot be asked for (6.3): zero-copy shows only when it is tried")
+                .remedy(upgrade),
             _ => Finding::ok(name, value),
         }
     }

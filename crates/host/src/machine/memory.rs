@@ -100,8 +100,8 @@ impl Memory {
         }
         match self.available.into_iter().chain(self.container_limit).min() {
             Some(available) if available < 2 * ARENA => Finding::degraded("memory", value)
-                .so("the default arena may not fit")
-                .fix("use a smaller arena: --arena 4M"),
+                .consequence("the default arena may not fit")
+                .remedy("use a smaller arena: --arena 4M"),
             _ => Finding::ok("memory", value),
         }
     }
@@ -110,8 +110,8 @@ impl Memory {
         let name = "huge pages";
         if self.huge_pages.is_empty() {
             return Finding::degraded(name, "not supported by this kernel")
-                .so("arenas use 4 KiB pages: more time goes to address translation")
-                .fix("boot a kernel with CONFIG_HUGETLBFS=y");
+                .consequence("arenas use 4 KiB pages: more time goes to address translation")
+                .remedy("boot a kernel with CONFIG_HUGETLBFS=y");
         }
         let value: Vec<String> = self
             .huge_pages
@@ -136,8 +136,8 @@ impl Memory {
         let smallest = self.huge_pages[0];
         let wanted = smallest.total.saturating_add((16 * ARENA).div_ceil(smallest.size.max(1)));
         Finding::degraded(name, value)
-            .so("arenas use transparent huge pages or 4 KiB pages: more time goes to address translation")
-            .fix(format!(
+            .consequence("arenas use transparent huge pages or 4 KiB pages: more time goes to address translation")
+            .remedy(format!(
                 "echo {wanted} | sudo tee {HUGE}/hugepages-{}kB/nr_hugepages",
                 smallest.size >> 10
             ))
@@ -147,14 +147,16 @@ impl Memory {
         let name = "transparent huge pages";
         let Some(shared) = self.transparent_shared.as_deref() else {
             return Finding::degraded(name, "not supported by this kernel")
-                .so("arenas without huge pages set aside use 4 KiB pages");
+                .consequence("arenas without huge pages set aside use 4 KiB pages");
         };
         let private = self.transparent.as_deref().unwrap_or("not reported");
         let value = format!("{private}; shared memory {shared}");
         match shared {
             "never" | "deny" => Finding::degraded(name, value)
-                .so("arenas are shared memory: without huge pages set aside they use 4 KiB pages")
-                .fix(format!("echo advise | sudo tee {TRANSPARENT}/shmem_enabled")),
+                .consequence(
+                    "arenas are shared memory: without huge pages set aside they use 4 KiB pages",
+                )
+                .remedy(format!("echo advise | sudo tee {TRANSPARENT}/shmem_enabled")),
             _ => Finding::ok(name, value),
         }
     }
@@ -170,8 +172,10 @@ impl Memory {
             ),
             Limit::Bytes(bytes) if bytes >= 2 * ARENA => Finding::ok(name, bytes_text(bytes)),
             Limit::Bytes(bytes) => Finding::degraded(name, bytes_text(bytes))
-                .so("AF_XDP counts its packet memory against it: larger arenas are refused")
-                .fix("sudo prlimit --memlock=unlimited --pid $$"),
+                .consequence(
+                    "AF_XDP counts its packet memory against it: larger arenas are refused",
+                )
+                .remedy("sudo prlimit --memlock=unlimited --pid $$"),
         }
     }
 }

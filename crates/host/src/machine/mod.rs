@@ -2,8 +2,8 @@
 //!
 //! [`Machine::inspect`] gathers facts; [`Machine::findings`] judges them, each with its consequence
 //! and the command that helps. Facts are read from text by functions that take any source of files,
-//! so that findings about machines we do not have are tested too; only [`Accesses`] are tried out.
-//! A missing file is a fact that is not known, never an error. [`worker_cores`] and
+//! so that findings about machines we do not have are tested too; only [`Facilities`] are tried
+//! out. A missing file is a fact that is not known, never an error. [`worker_cores`] and
 //! [`pin_current_thread`] put workers on cores.
 
 mod access;
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use self::source::{Live, Source};
 pub use self::{
-    access::{Access, Accesses},
+    access::{Access, Facilities},
     cores::{CoreListError, format_cores, parse_cores},
     cpu::{Cpu, Node},
     finding::{Finding, Status},
@@ -42,13 +42,13 @@ pub struct Machine {
     /// Privileges of this process.
     pub privilege: Privilege,
     /// Access of this process to the kernel's facilities.
-    pub access: Accesses,
+    pub access: Facilities,
 }
 
 impl Machine {
     /// Gathers the facts about this machine and this process.
     pub fn inspect() -> Machine {
-        Machine::read(&Live, Accesses::probe())
+        Machine::read(&Live, Facilities::probe())
     }
 
     /// The facts as judged, in the order to show them.
@@ -63,7 +63,7 @@ impl Machine {
         findings
     }
 
-    fn read(source: &impl Source, access: Accesses) -> Machine {
+    fn read(source: &impl Source, access: Facilities) -> Machine {
         Machine {
             host: Host::read(source),
             cpu: Cpu::read(source),

@@ -161,8 +161,8 @@ impl Privilege {
         let name = "capabilities";
         let Some(held) = &self.capabilities else {
             return Finding::degraded(name, "not reported")
-                .so("what will be refused shows only when it is tried")
-                .fix("mount /proc in this container");
+                .consequence("what will be refused shows only when it is tried")
+                .remedy("mount /proc in this container");
         };
         // CAP_SYS_ADMIN contains CAP_BPF, and is needed for little else.
         let has = |capability: Capability| {
@@ -188,8 +188,8 @@ impl Privilege {
                 Finding::ok(name, value)
             } else {
                 Finding::degraded(name, value)
-                    .so("programs cannot be loaded into the kernel from a user namespace: no xdp: ports")
-                    .fix(LEAVE_USER_NAMESPACE)
+                    .consequence("programs cannot be loaded into the kernel from a user namespace: no xdp: ports")
+                    .remedy(LEAVE_USER_NAMESPACE)
             };
         }
         let uses: Vec<String> = needed
@@ -202,7 +202,7 @@ impl Privilege {
         } else {
             Finding::degraded(name, value)
         };
-        finding.so(format!("not possible: {}", uses.join(", "))).fix(grant())
+        finding.consequence(format!("not possible: {}", uses.join(", "))).remedy(grant())
     }
 
     fn user_namespaces(&self) -> Finding {
@@ -211,8 +211,8 @@ impl Privilege {
             Some(true) => Finding::ok(name, "anybody may make one"),
             None => Finding::ok(name, "not reported"),
             Some(false) => Finding::degraded(name, "not for unprivileged processes")
-                .so("the examples in network namespaces need root")
-                .fix("sudo sysctl -w user.max_user_namespaces=10000; on Debian also kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"),
+                .consequence("the examples in network namespaces need root")
+                .remedy("sudo sysctl -w user.max_user_namespaces=10000; on Debian also kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"),
         }
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{source::tests::Fixture, *};
 
-const ALL_AVAILABLE: Accesses = Accesses {
+const ALL_AVAILABLE: Facilities = Facilities {
     xdp_socket: Access::Available,
     xdp_program: Access::Available,
     packet_socket: Access::Available,
@@ -169,7 +169,7 @@ fn board() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-fn machine(files: &[(&'static str, &str)], access: &Accesses) -> Machine {
+fn machine(files: &[(&'static str, &str)], access: &Facilities) -> Machine {
     Machine::read(&Fixture::new(files), access.clone())
 }
 
@@ -249,7 +249,7 @@ fn a_virtual_machine_as_it_comes() {
 
 #[test]
 fn a_container_with_little_in_it() {
-    let access = Accesses {
+    let access = Facilities {
         xdp_socket: Access::Available,
         xdp_program: Access::NotPermitted,
         packet_socket: Access::Available,
@@ -291,7 +291,7 @@ fn a_container_with_little_in_it() {
 
 #[test]
 fn an_arm_board_without_privileges() {
-    let denied = Accesses {
+    let denied = Facilities {
         xdp_socket: Access::NotPermitted,
         xdp_program: Access::NotPermitted,
         packet_socket: Access::NotPermitted,
@@ -379,7 +379,7 @@ fn nothing_at_all_is_still_judged() {
 
 #[test]
 fn every_trouble_says_what_it_means() {
-    let denied = Accesses {
+    let denied = Facilities {
         xdp_socket: Access::Failed("out of luck".into()),
         xdp_program: Access::Unsupported,
         packet_socket: Access::Unsupported,

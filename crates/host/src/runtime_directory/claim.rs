@@ -72,7 +72,8 @@ impl RuntimeDirectory {
                 Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(LOCK_RETRY),
                 Err(Errno::WOULDBLOCK) => {
                     let path = path.display();
-                    let text = format!("another process keeps {path} locked (`fuser {path}` names it)");
+                    let text =
+                        format!("another process keeps {path} locked (`fuser {path}` names it)");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
                 Err(Errno::INTR) => {}

@@ -10,8 +10,8 @@ use linerate_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::points::{LOOP, Place, Throughput, scenarios, split};
-use crate::point::{Kind, Record, value};
+use super::points::{Conditions, LOOP, Throughput, scenarios, split};
+use crate::point::{Point, Record, value};
 
 /// Confidence of all intervals.
 pub const LEVEL: f64 = 0.9;
@@ -99,7 +99,7 @@ impl Gate {
 /// that most of its points have. `None` with fewer than three loads.
 pub fn load_line(records: &[Record], driver: &str) -> Option<Result<ClockFit, FitError>> {
     let loaded = |record: &Record| match &record.spec.kind {
-        Kind::Forward(forward)
+        Point::Forward(forward)
             if forward.driver.name() == driver
                 && record.is_measured()
                 && *forward
@@ -215,7 +215,7 @@ pub(super) fn gate(
     limit: f64,
     model: &ThroughputModel,
     points: &[Throughput],
-    judged: impl Fn(&Place) -> bool,
+    judged: impl Fn(&Conditions) -> bool,
 ) -> Option<Result<Gate, FitError>> {
     let (train, rest) = split(points);
     let rest: Vec<Throughput> = rest.into_iter().filter(|point| judged(&point.input)).collect();
@@ -234,7 +234,7 @@ fn judge(
     rest: &[Observation<linerate_model::Scenario>],
 ) -> Result<Gate, FitError> {
     let sampled = bootstrap(model, train, Loss::Huber, DRAWS)?;
-    let quality = Quality::of(model, &sampled.fit, rest);
+    let quality = Quality::evaluate(model, &sampled.fit, rest);
     let plain = fit(&PlainModel, train, Loss::Square)?;
     let covered = rest
         .iter()
@@ -245,7 +245,7 @@ fn judge(
         limit,
         mape: quality.mape,
         worst: quality.worst,
-        plain_mape: Quality::of(&PlainModel, &plain, rest).mape,
+        plain_mape: Quality::evaluate(&PlainModel, &plain, rest).mape,
         coverage: Some(covered as f64 / rest.len() as f64),
         fitted: train.len(),
         held_out: rest.len(),

@@ -9,7 +9,7 @@ use linerate_model::{
 use serde::{Deserialize, Serialize};
 
 use super::drivers::LEVEL;
-use crate::point::{Kind, Record, value};
+use crate::point::{Point, Record, value};
 
 /// Name among the elements for the engine's cost of calling one more element.
 pub const ENGINE: &str = "engine";
@@ -94,7 +94,7 @@ pub(super) fn elements(records: &[Record]) -> BTreeMap<String, Result<ElementFit
     let mut points: BTreeMap<&str, Vec<Observation<f64>>> = BTreeMap::new();
     let (mut engine, mut round) = (Vec::new(), Vec::new());
     for record in records.iter().filter(|record| record.is_measured()) {
-        let Kind::Element(element) = &record.spec.kind else { continue };
+        let Point::Element(element) = &record.spec.kind else { continue };
         let Some(cycles) = record.value(value::CYCLES) else { continue };
         let vector = record.value(value::VECTOR).unwrap_or(element.vector.into());
         // Errors grow with the measured cycles, which are most in small frames.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{drivers::Gate, points::LOOP};
 use crate::{
     experiment::Role,
-    point::{Idle, Key, Kind, Latency, Record, value},
+    point::{Idle, Key, Latency, Point, Record, value},
 };
 
 /// Loads above this share of the highest throughput are not judged.
@@ -40,7 +40,7 @@ pub(super) fn latency(
     let mut points = Vec::new();
     let mut parameters: Option<Latency> = None;
     for record in records.iter().filter(|record| record.is_measured()) {
-        let Kind::Latency(latency) = &record.spec.kind else { continue };
+        let Point::Latency(latency) = &record.spec.kind else { continue };
         let same = Latency { load_percent: 0, ..latency.clone() };
         let polled = latency.idle == Idle::Poll
             && latency.slots == Latency::default().slots
@@ -94,7 +94,7 @@ pub(super) fn latency(
     let (train, rest) = (observations(false), observations(true));
     let model = FixedLatency { service };
     Some(fit(&model, &train, Loss::Huber).map(|found| {
-        let quality = Quality::of(&model, &found, &rest);
+        let quality = Quality::evaluate(&model, &found, &rest);
         let service = Loop { fixed: Seconds::new(found.values[0]), ..service };
         // The plain model says nothing of latency: it is compared with their mean.
         let measured: Vec<f64> = rest.iter().map(|point| point.value).collect();

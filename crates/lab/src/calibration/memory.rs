@@ -14,7 +14,7 @@ use super::{
     elements::CostModel,
     points::{Throughput, scenarios},
 };
-use crate::point::{self, Kind, Pages, Record, Touch, value};
+use crate::point::{self, Pages, Point, Record, Touch, value};
 
 const DRAWS: Bootstrap = Bootstrap { samples: 100, seed: 1 };
 
@@ -33,7 +33,7 @@ fn walks<'a>(
     wanted: impl Fn(u32) -> bool + 'a,
 ) -> impl Iterator<Item = (f64, u32, f64)> + 'a {
     records.iter().filter_map(move |record| match &record.spec.kind {
-        Kind::Walk(walk) if walk.pages == pages && wanted(walk.chains) && record.is_measured() => {
+        Point::Walk(walk) if walk.pages == pages && wanted(walk.chains) && record.is_measured() => {
             Some((walk.bytes as f64, walk.chains, record.value(value::ACCESS)?))
         }
         _ => None,
@@ -101,7 +101,7 @@ pub(super) fn handovers(
 ) -> BTreeMap<Placement, Result<Cost, FitError>> {
     let mut points: BTreeMap<Placement, Vec<Observation<f64>>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.is_measured()) {
-        let Kind::Pipeline(pipeline) = &record.spec.kind else { continue };
+        let Point::Pipeline(pipeline) = &record.spec.kind else { continue };
         let (Some(rate), Some(counter)) = (record.value(value::RATE), record.value(value::COUNTER))
         else {
             continue;

@@ -36,11 +36,11 @@ use serde::{Deserialize, Serialize};
 pub use drivers::{ClockFit, DriverFit, Gate, LEVEL, Parameter, Residual, load_line};
 pub use elements::{COLD, CostModel, ENGINE, ElementFit, PLAIN, ROUND, call, element};
 pub use latency::LatencyFit;
-pub use points::{LOOP, Place, Throughput, forwarder, split, throughputs};
+pub use points::{Conditions, LOOP, Throughput, forwarder, split, throughputs};
 
 use crate::{
-    calm,
     experiment::Role,
+    noise_filter,
     point::{Driver, Key, Pages, Record, Touch, value},
 };
 
@@ -136,7 +136,7 @@ pub fn calibrate(
         keep("latency of memory", "no walks along a list".into());
     }
     let all = throughputs(records, roles, cycles);
-    let of = |driver: &str, wanted: fn(&Place) -> bool| -> Vec<Throughput> {
+    let of = |driver: &str, wanted: fn(&Conditions) -> bool| -> Vec<Throughput> {
         let own = all.iter().filter(|one| one.input.driver == driver && wanted(&one.input));
         own.cloned().collect()
     };
@@ -145,7 +145,7 @@ pub fn calibrate(
     let mut drivers = BTreeMap::new();
     for driver in [Driver::Null, Driver::Ring, Driver::Packet, Driver::Xdp] {
         let name = driver.name();
-        let plain = of(name, Place::is_plain);
+        let plain = of(name, Conditions::is_plain);
         if plain.is_empty() {
             keep(&format!("input and output of {name} ports"), "not measured".into());
             continue;
@@ -159,7 +159,7 @@ pub fn calibrate(
         }
         let model = ThroughputModel { base: Costs::default(), free: drivers::terms(&plain) };
         let title = format!("burst and load, {name} ports");
-        let forwarding = |place: &Place| place.scenario.receive && place.scenario.transmit;
+        let forwarding = |place: &Conditions| place.scenario.receive && place.scenario.transmit;
         match drivers::gate(title.clone(), 0.10, &model, &plain, forwarding) {
             Some(Ok(gate)) => gates.push(gate),
             Some(Err(error)) => keep(&title, error.to_string()),
@@ -171,7 +171,7 @@ pub fn calibrate(
         machine: first.machine.clone(),
         version: first.version.clone(),
         counter: Hertz::new(counter),
-        pace: calm::fastest(records),
+        pace: noise_filter::fastest(records),
         clock,
         drivers,
         memory,
@@ -263,7 +263,7 @@ impl Calibrated {
             }
             let model = ThroughputModel { base: known.clone(), free: vec![Term::Contention] };
             let title = "several workers";
-            let judged = |place: &Place| place.scenario.workers > 1;
+            let judged = |place: &Conditions| place.scenario.workers > 1;
             match drivers::gate(title.into(), 0.15, &model, &several, judged) {
                 Some(Ok(gate)) => self.gates.push(gate),
                 Some(Err(error)) => keep(title, error.to_string()),

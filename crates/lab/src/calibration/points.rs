@@ -10,7 +10,7 @@ use linerate_model::{
 
 use crate::{
     experiment::Role,
-    point::{Forward, Key, Kind, Pages, Record, Side, Touch, value},
+    point::{Forward, Key, Pages, Point, Record, Side, Touch, value},
 };
 
 /// The forwarder's own loop, as an element: the cost of the way from one port to the other, which
@@ -25,7 +25,7 @@ pub fn forwarder() -> Scenario {
 
 /// The conditions of a measured throughput.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Conditions {
     /// The driver's name.
     pub driver: &'static str,
     /// The input of the model.
@@ -41,7 +41,7 @@ pub struct Place {
 }
 
 /// A measured throughput, in packets per second.
-pub type Throughput = Observation<Place>;
+pub type Throughput = Observation<Conditions>;
 
 /// All throughputs among the records that the model is about: one direction,
 /// the usual rings, the machine's own clock, which is `clock`.
@@ -53,9 +53,9 @@ pub fn throughputs(
     let of = |record: &Record| {
         let rate = record.value(value::RATE).filter(|_| record.is_measured())?;
         let mut place = match &record.spec.kind {
-            Kind::Forward(forward) => forwarding(forward, clock)?,
-            Kind::Receive(side) => one_side(side, clock, true),
-            Kind::Transmit(side) => one_side(side, clock, false),
+            Point::Forward(forward) => forwarding(forward, clock)?,
+            Point::Receive(side) => one_side(side, clock, true),
+            Point::Transmit(side) => one_side(side, clock, false),
             _ => return None,
         };
         place.role = roles.get(&record.key).copied().unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn throughputs(
     records.iter().filter_map(of).collect()
 }
 
-fn forwarding(forward: &Forward, clock: Hertz) -> Option<Place> {
+fn forwarding(forward: &Forward, clock: Hertz) -> Option<Conditions> {
     let usual = Forward::default();
     if forward.bidirectional || forward.slots != usual.slots || forward.clock_khz != 0 {
         return None;
@@ -87,7 +87,7 @@ fn forwarding(forward: &Forward, clock: Hertz) -> Option<Place> {
     if forward.workers > 1 {
         label += &format!(", {} workers", forward.workers);
     }
-    Some(Place {
+    Some(Conditions {
         driver: forward.driver.name(),
         scenario: Scenario {
             clock,
@@ -109,9 +109,9 @@ fn forwarding(forward: &Forward, clock: Hertz) -> Option<Place> {
     })
 }
 
-fn one_side(side: &Side, clock: Hertz, receive: bool) -> Place {
+fn one_side(side: &Side, clock: Hertz, receive: bool) -> Conditions {
     let what = if receive { "receive" } else { "transmit" };
-    Place {
+    Conditions {
         driver: side.driver.name(),
         scenario: Scenario {
             clock,
@@ -128,7 +128,7 @@ fn one_side(side: &Side, clock: Hertz, receive: bool) -> Place {
     }
 }
 
-impl Place {
+impl Conditions {
     /// Neither memory nor bytes nor other workers: input, output and load.
     pub fn is_plain(&self) -> bool {
         self.scenario.workers == 1
@@ -202,7 +202,7 @@ mod tests {
 
     fn record(forward: Forward, rate: f64) -> Record {
         let values = Values::from([(value::RATE.into(), rate)]);
-        Record::new(Spec::new(Kind::Forward(forward)), "x", "m", (Outcome::Measured, None, values))
+        Record::new(Spec::new(Point::Forward(forward)), "x", "m", (Outcome::Measured, None, values))
     }
 
     #[test]

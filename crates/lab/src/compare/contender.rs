@@ -26,7 +26,7 @@ pub enum Layer {
 
 /// A kind of forwarder.
 #[derive(Clone, Debug)]
-enum Kind {
+enum ForwarderType {
     /// `linerate forward` on this driver, or in shared memory.
     Ours(&'static str),
     /// A routing configuration on this driver.
@@ -42,19 +42,19 @@ enum Kind {
 }
 
 /// All kinds, ours first.
-const KINDS: [(&str, Kind); 12] = [
-    ("linerate forward xdp:", Kind::Ours("xdp")),
-    ("linerate forward packet:", Kind::Ours("packet")),
-    ("linerate run (router) xdp:", Kind::OurRouter("xdp")),
-    ("testpmd net_af_xdp", Kind::Testpmd("net_af_xdp")),
-    ("testpmd net_af_packet", Kind::Testpmd("net_af_packet")),
-    ("DPDK l3fwd-style net_af_xdp", Kind::RteL3fwd),
-    ("Open vSwitch userspace", Kind::OpenVswitch),
-    ("libpcap bridge", Kind::Pcap),
-    ("Linux bridge", Kind::LinuxBridge),
-    ("Linux forwarding", Kind::LinuxForwarding),
-    ("linerate forward memif:", Kind::Ours(MEMIF)),
-    ("testpmd net_memif", Kind::Testpmd(peers::NET_MEMIF)),
+const KINDS: [(&str, ForwarderType); 12] = [
+    ("linerate forward xdp:", ForwarderType::Ours("xdp")),
+    ("linerate forward packet:", ForwarderType::Ours("packet")),
+    ("linerate run (router) xdp:", ForwarderType::OurRouter("xdp")),
+    ("testpmd net_af_xdp", ForwarderType::Testpmd("net_af_xdp")),
+    ("testpmd net_af_packet", ForwarderType::Testpmd("net_af_packet")),
+    ("DPDK l3fwd-style net_af_xdp", ForwarderType::RteL3fwd),
+    ("Open vSwitch userspace", ForwarderType::OpenVswitch),
+    ("libpcap bridge", ForwarderType::Pcap),
+    ("Linux bridge", ForwarderType::LinuxBridge),
+    ("Linux forwarding", ForwarderType::LinuxForwarding),
+    ("linerate forward memif:", ForwarderType::Ours(MEMIF)),
+    ("testpmd net_memif", ForwarderType::Testpmd(peers::NET_MEMIF)),
 ];
 /// The driver of those that are joined to the tester by memory instead of interfaces: by abstract
 /// sockets in the network's namespace, called as its interfaces are.
@@ -64,7 +64,7 @@ const MEMIF: &str = "memif";
 #[derive(Clone, Debug)]
 pub struct Contender {
     name: &'static str,
-    kind: Kind,
+    kind: ForwarderType,
     /// The program `linerate`.
     own: PathBuf,
     /// The core forwarders of user space run on, and their main threads'.
@@ -84,18 +84,18 @@ pub fn contenders(
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for (name, kind) in KINDS {
         let needed: &[(&str, &str)] = match &kind {
-            Kind::Testpmd(_) => &[("dpdk-testpmd", "dpdk")],
-            Kind::RteL3fwd => &[("gcc", "gcc"), ("pkg-config", "pkg-config")],
-            Kind::OpenVswitch => {
+            ForwarderType::Testpmd(_) => &[("dpdk-testpmd", "dpdk")],
+            ForwarderType::RteL3fwd => &[("gcc", "gcc"), ("pkg-config", "pkg-config")],
+            ForwarderType::OpenVswitch => {
                 &[("ovs-vswitchd", "openvswitch-switch"), ("ovsdb-server", "openvswitch-switch")]
             }
-            Kind::Pcap => &[("gcc", "gcc")],
+            ForwarderType::Pcap => &[("gcc", "gcc")],
             _ => &[],
         };
         let lacks = needed.iter().find(|(program, _)| find(program).is_none());
         let compiled = || match &kind {
-            Kind::RteL3fwd => programs.compile("rte_l3fwd").map(drop),
-            Kind::Pcap => programs.compile("pcap_forward").map(drop),
+            ForwarderType::RteL3fwd => programs.compile("rte_l3fwd").map(drop),
+            ForwarderType::Pcap => programs.compile("pcap_forward").map(drop),
             _ => Ok(()),
         };
         let reason = match lacks {
@@ -148,14 +148,16 @@ impl Contender {
     /// The layer at which it decides; at the third, frames must be for the router.
     pub fn layer(&self) -> Layer {
         match self.kind {
-            Kind::OurRouter(_) | Kind::RteL3fwd | Kind::LinuxForwarding => Layer::Three,
+            ForwarderType::OurRouter(_)
+            | ForwarderType::RteL3fwd
+            | ForwarderType::LinuxForwarding => Layer::Three,
             _ => Layer::Two,
         }
     }
 
     /// Returns true if it shares memory with the tester, which listens and must be there first.
     pub(super) fn shares_memory(&self) -> bool {
-        matches!(self.kind, Kind::Ours(MEMIF) | Kind::Testpmd(peers::NET_MEMIF))
+        matches!(self.kind, ForwarderType::Ours(MEMIF) | ForwarderType::Testpmd(peers::NET_MEMIF))
     }
 
     /// The tester's port on one of its sides, on this driver where it is an interface.
@@ -197,13 +199,13 @@ impl Contender {
         };
         let core_text = core.to_string();
         match &self.kind {
-            Kind::Ours(driver) => {
+            ForwarderType::Ours(driver) => {
                 let name = if *driver == MEMIF { "@" } else { "" };
                 let ports = DEVICE.map(|device| format!("{driver}:{name}{device}"));
                 let words = [&own, "forward", "--quiet", "--idle", "poll", "--cores", &core_text];
                 start(&[&words[..], &[&ports[0], &ports[1]]].concat(), &[])?;
             }
-            Kind::OurRouter(driver) => {
+            ForwarderType::OurRouter(driver) => {
                 let text = format!(
                     "FromPort({driver}:{}) -> Strip(14) -> CheckIPHeader \
                      -> RadixIPLookup(198.19.0.0/16 0) -> DecIPTTL \
@@ -215,9 +217,9 @@ impl Contender {
                 let words = [&own, "run", "--quiet", "--idle", "poll", "--cores", &core_text];
                 start(&[&words[..], &["-e", &text]].concat(), &[])?;
             }
-            Kind::Testpmd(driver) => {
+            ForwarderType::Testpmd(driver) => {
                 let (prefix, eal) = peers::eal(driver, core, main);
-                running._files.push(peers::Files::of(&prefix));
+                running._files.push(peers::Files::for_prefix(&prefix));
                 let eal: Vec<&str> = eal.iter().map(String::as_str).collect();
                 let own = [
                     "--",
@@ -229,16 +231,16 @@ impl Contender {
                 ];
                 start(&[&["dpdk-testpmd"], &eal[..], &own].concat(), &[])?;
             }
-            Kind::RteL3fwd => {
+            ForwarderType::RteL3fwd => {
                 let program = self.programs.compile("rte_l3fwd").map_err(io::Error::other)?;
                 let (prefix, eal) = peers::eal("net_af_xdp", core, core);
-                running._files.push(peers::Files::of(&prefix));
+                running._files.push(peers::Files::for_prefix(&prefix));
                 let eal: Vec<&str> = eal.iter().map(String::as_str).collect();
                 let own = ["--", "--next", &sink];
                 let program = program.to_string_lossy();
                 start(&[&[&*program], &eal[..], &own].concat(), &[])?;
             }
-            Kind::Pcap => {
+            ForwarderType::Pcap => {
                 let program = self.programs.compile("pcap_forward").map_err(io::Error::other)?;
                 // It polls; without an XDP program at the interface that takes
                 // the kernel's merging of packets.
@@ -248,15 +250,15 @@ impl Contender {
                 let words = [&[&*program], &words[..], &[&core_text]].concat();
                 start(&words, &[])?;
             }
-            Kind::OpenVswitch => peers::open_vswitch(network, &path, &mut start)?,
-            Kind::LinuxBridge => {
+            ForwarderType::OpenVswitch => peers::open_vswitch(network, &path, &mut start)?,
+            ForwarderType::LinuxBridge => {
                 network.ip(&["link", "add", "bridge0", "type", "bridge", "mcast_snooping", "0"])?;
                 for device in DEVICE {
                     network.ip(&["link", "set", device, "master", "bridge0"])?;
                 }
                 network.ip(&["link", "set", "bridge0", "up"])?;
             }
-            Kind::LinuxForwarding => {
+            ForwarderType::LinuxForwarding => {
                 network.inside(&["sysctl", "-qw", "net.ipv4.ip_forward=1"])?;
                 for (device, address) in
                     DEVICE.into_iter().zip(["198.18.255.254/16", "198.19.255.254/16"])

@@ -154,7 +154,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub(super) fn of(prefix: &str) -> Files {
+    pub(super) fn for_prefix(prefix: &str) -> Files {
         Files { path: Path::new(RUNTIME).join(prefix) }
     }
 }

@@ -18,7 +18,7 @@ pub struct Quartiles {
 
 impl Quartiles {
     /// Quartiles of these values; `None` if there are none.
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub fn from_values(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let at = |share| quantile(&sorted, share);
@@ -56,7 +56,7 @@ pub fn rows(names: &[&str], turns: &[Turn]) -> Vec<Row> {
     let row = |name: &&str| {
         let own = of(name);
         let all = |of: fn(&Turn) -> f64| own.iter().map(|turn| of(turn)).collect::<Vec<f64>>();
-        let median = |values: Vec<f64>| Quartiles::of(&values).map(|found| found.median);
+        let median = |values: Vec<f64>| Quartiles::from_values(&values).map(|found| found.median);
         let ratios: Vec<f64> = own
             .iter()
             .filter_map(|turn| {
@@ -71,8 +71,8 @@ pub fn rows(names: &[&str], turns: &[Turn]) -> Vec<Row> {
         Some(Row {
             name: (*name).into(),
             rounds: own.len(),
-            forwarded_pps: Quartiles::of(&all(|turn| turn.forwarded_pps))?,
-            ratio: Quartiles::of(&ratios),
+            forwarded_pps: Quartiles::from_values(&all(|turn| turn.forwarded_pps))?,
+            ratio: Quartiles::from_values(&ratios),
             loss_ratio,
             generator_limited: loss_ratio < 0.01,
             latency_p50_ns: latency(|turn| turn.latency_p50_ns),

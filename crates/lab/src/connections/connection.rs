@@ -13,7 +13,7 @@
 use linerate_packet::{build::Link, ethernet, tcp::Flags};
 
 use super::{
-    payload::{Ask, Heard, is_right},
+    payload::{HeaderState, RequestHeader, is_right},
     segment::{DEFAULT_MSS, Data, Incoming},
 };
 
@@ -50,7 +50,7 @@ pub(super) enum Role {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
     /// Bytes of its request and of the answer it asks for.
-    pub(super) ask: Ask,
+    pub(super) ask: RequestHeader,
     /// Number of requests.
     pub(super) requests: u64,
     /// Pause behind each answer, in ticks.
@@ -99,7 +99,7 @@ pub(super) struct Progress {
 
 /// A segment to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct SegmentPlan {
     pub(super) seq: u32,
     pub(super) ack: u32,
     pub(super) flags: Flags,
@@ -165,7 +165,7 @@ pub(super) struct Connection {
     thinking: bool,
     /// Set when a byte is sent in spite of a closed window.
     probing: bool,
-    heard: Heard,
+    heard: HeaderState,
 }
 
 impl Connection {
@@ -196,7 +196,7 @@ impl Connection {
             closing: false,
             thinking: false,
             probing: false,
-            heard: Heard::NOTHING,
+            heard: HeaderState::NOTHING,
         }
     }
 
@@ -462,7 +462,7 @@ impl Connection {
                 }
             }
             Role::Server => {
-                if let Heard::Ask(ask) = self.heard {
+                if let HeaderState::Complete(ask) = self.heard {
                     let requests = self.data_received() / u64::from(ask.request);
                     let answers = requests.saturating_mul(ask.response.into());
                     self.allowed = answers.min(STREAM_MAX);
@@ -477,7 +477,7 @@ impl Connection {
 
     /// Returns true if all requests begun have been answered.
     fn has_answers(&self, client: &Client) -> bool {
-        let Ask { request, response } = client.ask;
+        let RequestHeader { request, response } = client.ask;
         let answered = match response {
             0 => self.data_acked() / u64::from(request),
             response => self.data_received() / u64::from(response),
@@ -538,7 +538,7 @@ impl Connection {
     }
 
     /// The segment to be sent now, if there is one.
-    pub(super) fn send(&mut self, rules: &Rules, tick: u64) -> Option<Piece> {
+    pub(super) fn send(&mut self, rules: &Rules, tick: u64) -> Option<SegmentPlan> {
         if self.phase == Phase::Resetting {
             self.phase = Phase::Over;
             return Some(self.piece(self.high, Flags::RST, Data::None, 0));
@@ -565,15 +565,15 @@ impl Connection {
         Some(piece)
     }
 
-    fn send_syn(&mut self, rules: &Rules) -> Option<Piece> {
+    fn send_syn(&mut self, rules: &Rules) -> Option<SegmentPlan> {
         if self.nxt > 0 {
             return None;
         }
         self.nxt = 1;
-        Some(Piece { mss: Some(rules.mss), ..self.piece(0, Flags::SYN, Data::None, 0) })
+        Some(SegmentPlan { mss: Some(rules.mss), ..self.piece(0, Flags::SYN, Data::None, 0) })
     }
 
-    fn send_data(&mut self, rules: &Rules) -> Option<Piece> {
+    fn send_data(&mut self, rules: &Rules) -> Option<SegmentPlan> {
         if self.phase != Phase::Open {
             return None;
         }
@@ -602,13 +602,13 @@ impl Connection {
     }
 
     /// A segment at a place of our stream; it acknowledges the data received, if there is any.
-    fn piece(&self, at: u64, flags: Flags, data: Data, len: u16) -> Piece {
+    fn piece(&self, at: u64, flags: Flags, data: Data, len: u16) -> SegmentPlan {
         let (ack, flags) = match self.received {
             0 => (0, flags),
             received => (self.irs.wrapping_add(received as u32), flags | Flags::ACK),
         };
         let seq = self.iss.wrapping_add(at as u32);
-        Piece { seq, ack, flags, mss: None, data, len, again: false }
+        SegmentPlan { seq, ack, flags, mss: None, data, len, again: false }
     }
 }
 

@@ -21,7 +21,7 @@ use linerate_packet::{
 use super::{
     TICK,
     connection::{Connection, End, Progress, Role, Rules},
-    group::{Group, Hosts, Opener, Patience},
+    group::{ConnectionSource, Group, Hosts, Timeouts},
     neighbour::{Message, Notice},
     report::ConnectionReport,
     segment::{Arrival, Data, Ends, Incoming, Key, Segment, read},
@@ -53,7 +53,7 @@ pub struct Service {
     /// by their length.
     pub mss: u16,
     /// Times after which a connection has failed.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 /// The reason why an endpoint cannot be made.
@@ -81,10 +81,10 @@ pub enum EndpointError {
 
 /// A frame that is to go out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outgoing(Kind);
+pub struct Outgoing(FrameContent);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FrameContent {
     Segment(Segment),
     Notice(Notice),
 }
@@ -93,8 +93,8 @@ impl Outgoing {
     /// Its length, without FCS.
     pub fn frame_len(&self) -> usize {
         match &self.0 {
-            Kind::Segment(segment) => segment.frame_len(),
-            Kind::Notice(notice) => notice.frame_len(),
+            FrameContent::Segment(segment) => segment.frame_len(),
+            FrameContent::Notice(notice) => notice.frame_len(),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Outgoing {
 /// One side of many connections.
 #[derive(Debug)]
 pub struct Endpoint {
-    openers: Vec<Opener>,
+    connection_sources: Vec<ConnectionSource>,
     service: Option<Service>,
     /// The rules of each group, then the server's for IPv4 and IPv6.
     rules: Vec<Rules>,
@@ -135,10 +135,10 @@ impl Endpoint {
         let most = groups.iter().fold(0u64, |sum, group| sum.saturating_add(group.concurrent));
         let rules = (0..).zip(&groups).map(|(number, group)| group.rules(number)).collect();
         let seeded = groups.into_iter().enumerate();
-        let openers = seeded
-            .map(|(at, group)| Opener::new(group, pattern, seed.wrapping_add(at as u64)))
+        let connection_sources = seeded
+            .map(|(at, group)| ConnectionSource::new(group, pattern, seed.wrapping_add(at as u64)))
             .collect();
-        Endpoint::new(openers, None, rules, most, count, now)
+        Endpoint::new(connection_sources, None, rules, most, count, now)
     }
 
     /// A server that ends after `count` connections have, or never.
@@ -152,13 +152,13 @@ impl Endpoint {
         now: u64,
     ) -> Result<Endpoint, EndpointError> {
         let mss = [service.mss, service.mss.saturating_sub(20)];
-        let rules = mss.map(|mss| service.patience.rules(Role::Server, mss.max(1)));
+        let rules = mss.map(|mss| service.timeouts.rules(Role::Server, mss.max(1)));
         let most = service.concurrent;
         Endpoint::new(Vec::new(), Some(service), rules.into(), most, count, now)
     }
 
     fn new(
-        openers: Vec<Opener>,
+        connection_sources: Vec<ConnectionSource>,
         service: Option<Service>,
         rules: Vec<Rules>,
         most: u64,
@@ -170,7 +170,7 @@ impl Endpoint {
         let table: Table<Key, Connection> = Table::new(most, Backing::Ready)?;
         let most = table.limit();
         Ok(Endpoint {
-            openers,
+            connection_sources,
             service,
             rules,
             wheel: Wheel::new(tick(now), most, Backing::Ready)?,
@@ -196,7 +196,7 @@ impl Endpoint {
         if self.service.is_some() {
             return self.left.is_some_and(|left| self.report.counts.ended() >= left);
         }
-        let silent = self.openers.iter().all(Opener::is_silent);
+        let silent = self.connection_sources.iter().all(ConnectionSource::is_silent);
         self.table.is_empty() && (self.left == Some(0) || silent)
     }
 
@@ -212,7 +212,7 @@ impl Endpoint {
 
     fn receive_segment(&mut self, segment: &Incoming<'_>, time: u64) {
         let Some(entry) = self.table.lookup(&segment.ends.key()) else {
-            return self.receive_stranger(segment, time);
+            return self.receive_unmatched(segment, time);
         };
         let Some(connection) = self.table.get_mut(entry) else { return };
         self.report.counts.segments_received += 1;
@@ -255,8 +255,8 @@ impl Endpoint {
             End::Failed(failure) => report.counts.fail(failure),
         }
         report.counts.open -= 1;
-        if let Some(opener) = self.openers.get_mut(usize::from(connection.rules)) {
-            opener.open -= 1;
+        if let Some(source) = self.connection_sources.get_mut(usize::from(connection.rules)) {
+            source.open -= 1;
         }
         self.follow(entry);
     }
@@ -276,7 +276,7 @@ impl Endpoint {
     }
 
     /// A segment of no connection that is known.
-    fn receive_stranger(&mut self, segment: &Incoming<'_>, time: u64) {
+    fn receive_unmatched(&mut self, segment: &Incoming<'_>, time: u64) {
         if !self.is_own(segment.ends.local) {
             self.report.counts.foreign += 1;
             return;
@@ -317,11 +317,11 @@ impl Endpoint {
     fn reply(&mut self, to: &Incoming<'_>, seq: u32, ack: u32, flags: Flags) {
         let (link, ends) = (to.link, to.ends);
         let segment = Segment { link, ends, seq, ack, flags, mss: None, data: Data::None, len: 0 };
-        self.queue_reply(Kind::Segment(segment));
+        self.queue_reply(FrameContent::Segment(segment));
     }
 
     /// Queues a reply; one without room is lost, as it may be on any link.
-    fn queue_reply(&mut self, reply: Kind) {
+    fn queue_reply(&mut self, reply: FrameContent) {
         if self.replies.len() < REPLIES {
             self.replies.push_back(Outgoing(reply));
         }
@@ -353,7 +353,7 @@ impl Endpoint {
     /// Returns true if an address is one of this endpoint's.
     fn is_own(&self, address: IpAddr) -> bool {
         let served = self.service.iter().flat_map(|service| &service.addresses);
-        let sources = self.openers.iter().map(|opener| &opener.group().sources);
+        let sources = self.connection_sources.iter().map(|source| &source.group().sources);
         served.chain(sources).any(|hosts| hosts.contain(address))
     }
 
@@ -361,9 +361,10 @@ impl Endpoint {
     fn mac_of(&self, address: IpAddr) -> Option<MacAddr> {
         let serves =
             |service: &&Service| service.addresses.iter().any(|hosts| hosts.contain(address));
-        let opens = |opener: &&Opener| opener.group().sources.contain(address);
+        let opens = |source: &&ConnectionSource| source.group().sources.contain(address);
         let served = self.service.as_ref().filter(serves).map(|service| service.mac);
-        served.or_else(|| self.openers.iter().find(opens).map(|opener| opener.group().mac))
+        served
+            .or_else(|| self.connection_sources.iter().find(opens).map(|source| source.group().mac))
     }
 
     fn receive_notice(&mut self, message: Message) {
@@ -376,14 +377,14 @@ impl Endpoint {
                 self.answer(mac, target, asker, tags);
             }
             Message::Answer { address, mac } => {
-                self.openers.iter_mut().for_each(|opener| opener.learn(address, mac));
+                self.connection_sources.iter_mut().for_each(|source| source.learn(address, mac));
             }
         }
     }
 
     fn answer(&mut self, mac: MacAddr, target: IpAddr, asker: (MacAddr, IpAddr), tags: Tagging) {
         if let Some(notice) = Notice::answer(mac, target, asker, tags) {
-            self.queue_reply(Kind::Notice(notice));
+            self.queue_reply(FrameContent::Notice(notice));
         }
     }
 
@@ -393,7 +394,7 @@ impl Endpoint {
         if self.left == Some(0) || self.service.is_some() {
             return;
         }
-        for number in 0..self.openers.len() {
+        for number in 0..self.connection_sources.len() {
             self.open(number, time);
         }
     }
@@ -430,16 +431,16 @@ impl Endpoint {
 
     /// Begins the connections of a group that are due.
     fn open(&mut self, number: usize, time: u64) {
-        let opener = &mut self.openers[number];
-        match opener.ask(time) {
-            Ok(Some(question)) => self.queue_reply(Kind::Notice(question)),
+        let source = &mut self.connection_sources[number];
+        match source.ask(time) {
+            Ok(Some(question)) => self.queue_reply(FrameContent::Notice(question)),
             Ok(None) => {}
             Err(silent) => self.report.unreachable.push(silent),
         }
-        let opener = &mut self.openers[number];
-        let Some(link) = opener.link() else { return };
+        let source = &mut self.connection_sources[number];
+        let Some(link) = source.link() else { return };
         let left = self.left.unwrap_or(u64::MAX);
-        let due = opener.due(time, left, BATCH as u64);
+        let due = source.due(time, left, BATCH as u64);
         let begun = (0..due.begin).take_while(|_| self.begin(number, link, time)).count() as u64;
         let counts = &mut self.report.counts;
         counts.due += due.due.unwrap_or(begun);
@@ -455,7 +456,7 @@ impl Endpoint {
         let first = first_number(&key, time);
         let connection = Connection::client(number as u16, of, link, first, time);
         let Ok((entry, _)) = self.table.insert(key, connection) else { return false };
-        self.openers[number].open += 1;
+        self.connection_sources[number].open += 1;
         self.report.counts.begun += 1;
         self.report.counts.open += 1;
         self.left = self.left.map(|left| left - 1);
@@ -465,8 +466,8 @@ impl Endpoint {
 
     /// The next ends of a group that no connection has.
     fn free_ends(&mut self, number: usize) -> Option<Key> {
-        let opener = &mut self.openers[number];
-        let mut keys = (0..TRIES).map(|_| opener.next_ends().key());
+        let source = &mut self.connection_sources[number];
+        let mut keys = (0..TRIES).map(|_| source.next_ends().key());
         keys.find(|key| self.table.lookup(key).is_none())
     }
 
@@ -474,7 +475,8 @@ impl Endpoint {
     /// as it may be on any link.
     pub fn next(&mut self, time: u64) -> Option<Outgoing> {
         if let Some(reply) = self.replies.pop_front() {
-            self.report.counts.segments_sent += u64::from(matches!(reply.0, Kind::Segment(_)));
+            self.report.counts.segments_sent +=
+                u64::from(matches!(reply.0, FrameContent::Segment(_)));
             return Some(reply);
         }
         while let Some(number) = self.ready.pop_front() {
@@ -498,9 +500,9 @@ impl Endpoint {
             let Some(piece) = piece else { continue };
             self.report.counts.segments_sent += 1;
             self.report.counts.retransmitted += u64::from(piece.again);
-            return Some(Outgoing(Kind::Segment(Segment {
+            return Some(Outgoing(FrameContent::Segment(Segment {
                 link,
-                ends: Ends::of(key),
+                ends: Ends::from_key(key),
                 seq: piece.seq,
                 ack: piece.ack,
                 flags: piece.flags,
@@ -519,15 +521,15 @@ impl Endpoint {
     /// When the frame is not as long as [`Outgoing::frame_len`] says.
     pub fn write(&self, outgoing: &Outgoing, frame: &mut [u8]) -> Result<(), BuildError> {
         match &outgoing.0 {
-            Kind::Segment(segment) => segment.write(frame, self.given(segment.data)),
-            Kind::Notice(notice) => notice.write(frame),
+            FrameContent::Segment(segment) => segment.write(frame, self.given(segment.data)),
+            FrameContent::Notice(notice) => notice.write(frame),
         }
     }
 
     /// The bytes that were given for a segment.
     fn given(&self, data: Data) -> &[u8] {
         match data {
-            Data::Given(_, group) => &self.openers[usize::from(group)].group().payload,
+            Data::Given(_, group) => &self.connection_sources[usize::from(group)].group().payload,
             _ => &[],
         }
     }
@@ -538,8 +540,8 @@ impl Endpoint {
             return Some(time);
         }
         let timer = self.wheel.next().map(|tick| tick.saturating_mul(TICK));
-        let openers = self.openers.iter().filter(|_| self.left != Some(0));
-        openers.filter_map(|opener| opener.wake(time)).chain(timer).min()
+        let connection_sources = self.connection_sources.iter().filter(|_| self.left != Some(0));
+        connection_sources.filter_map(|source| source.wake(time)).chain(timer).min()
     }
 
     /// Gives up all connections that are open; the frames of [`Endpoint::next`] tell the other

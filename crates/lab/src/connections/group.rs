@@ -13,7 +13,7 @@ use linerate_packet::{
 use super::{
     connection::{Client, Role, Rules},
     neighbour::Notice,
-    payload::Ask,
+    payload::RequestHeader,
     segment::{Ends, vlan_of},
     tick,
 };
@@ -56,7 +56,7 @@ impl Hosts {
 
 /// Timeouts of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// First retransmission timeout; it doubles with each retransmission.
     pub retransmit: Duration,
     /// Most retransmissions of a segment, at most 16.
@@ -65,7 +65,7 @@ pub struct Patience {
     pub timeout: Duration,
 }
 
-impl Patience {
+impl Timeouts {
     pub(super) fn rules(&self, role: Role, mss: u16) -> Rules {
         Rules {
             role,
@@ -124,24 +124,24 @@ pub struct Group {
     /// The largest segment, in bytes of data.
     pub mss: u16,
     /// Times after which a connection has failed.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Content of requests, repeated. When empty, bytes that our own server understands, and whose
     /// answer is checked.
     pub payload: Vec<u8>,
 }
 
 /// Shortest request that our own server understands.
-pub const REQUEST_MIN: u32 = super::payload::ASK_LEN as u32;
+pub const REQUEST_MIN: u32 = super::payload::REQUEST_HEADER_LEN as u32;
 
 impl Group {
     pub(super) fn rules(&self, number: u16) -> Rules {
         let client = Client {
-            ask: Ask { request: self.request.max(1), response: self.response },
+            ask: RequestHeader { request: self.request.max(1), response: self.response },
             requests: self.requests.max(1),
             think: ticks(self.think),
             given: (!self.payload.is_empty()).then_some(number),
         };
-        self.patience.rules(Role::Client(client), self.mss)
+        self.timeouts.rules(Role::Client(client), self.mss)
     }
 }
 
@@ -161,7 +161,7 @@ enum Hop {
 
 /// A group and how far it has come.
 #[derive(Debug)]
-pub(super) struct Opener {
+pub(super) struct ConnectionSource {
     group: Group,
     schedule: Schedule,
     hop: Hop,
@@ -184,14 +184,14 @@ pub(super) struct Due {
     pub(super) skipped: u64,
 }
 
-impl Opener {
-    pub(super) fn new(group: Group, pattern: Pattern, seed: u64) -> Opener {
+impl ConnectionSource {
+    pub(super) fn new(group: Group, pattern: Pattern, seed: u64) -> ConnectionSource {
         let hop = match group.next_hop {
             NextHop::Mac(mac) => Hop::Known(mac),
             NextHop::Address(address) => Hop::Asked { address, times: 0, again: 0 },
         };
         let schedule = Schedule::new(group.rate, pattern, seed);
-        Opener { group, schedule, hop, start: None, next: 0, owed: 0, open: 0 }
+        ConnectionSource { group, schedule, hop, start: None, next: 0, owed: 0, open: 0 }
     }
 
     pub(super) fn group(&self) -> &Group {
@@ -326,7 +326,7 @@ pub(super) mod tests {
             requests: 1,
             think: Duration::ZERO,
             mss: 1460,
-            patience: Patience {
+            timeouts: Timeouts {
                 retransmit: Duration::from_millis(200),
                 retries: 5,
                 timeout: Duration::from_secs(30),
@@ -335,14 +335,14 @@ pub(super) mod tests {
         }
     }
 
-    fn opener(group: Group) -> Opener {
-        Opener::new(group, Pattern::Constant, 1)
+    fn source(group: Group) -> ConnectionSource {
+        ConnectionSource::new(group, Pattern::Constant, 1)
     }
 
     #[test]
     fn ends_are_all_combinations() {
-        let mut opener = opener(group());
-        let ends: Vec<_> = (0..5).map(|_| opener.next_ends()).collect();
+        let mut source = source(group());
+        let ends: Vec<_> = (0..5).map(|_| source.next_ends()).collect();
         let seen = ends.iter().map(|ends| (ends.local.to_string(), ends.local_port));
         let expected = [
             ("198.18.0.1", 1024),
@@ -353,19 +353,19 @@ pub(super) mod tests {
         ];
         let expected = expected.map(|(address, port)| (address.to_owned(), port));
         assert_eq!(seen.collect::<Vec<_>>(), expected);
-        assert!(opener.group().sources.contain("198.18.0.2".parse().unwrap()));
-        assert!(!opener.group().sources.contain("198.18.0.3".parse().unwrap()));
-        assert!(!opener.group().sources.contain("::c612:1".parse().unwrap()));
+        assert!(source.group().sources.contain("198.18.0.2".parse().unwrap()));
+        assert!(!source.group().sources.contain("198.18.0.3".parse().unwrap()));
+        assert!(!source.group().sources.contain("::c612:1".parse().unwrap()));
     }
 
     #[test]
     fn a_rate_rises_through_its_ramp() {
         let ramp = Duration::from_secs(2);
         let group = Group { rate: Some(1000.0), ramp, concurrent: 10_000, ..group() };
-        let mut opener = opener(group);
+        let mut source = source(group);
         let mut begun = 0;
         let mut at = |time: u64| {
-            begun += opener.due(time, u64::MAX, u64::MAX).begin;
+            begun += source.due(time, u64::MAX, u64::MAX).begin;
             begun
         };
         // A quarter of the area below the ramp by its middle, all of it at its end.
@@ -377,28 +377,28 @@ pub(super) mod tests {
 
     #[test]
     fn what_finds_no_room_is_skipped() {
-        let mut opener = opener(Group { rate: Some(100.0), concurrent: 3, ..group() });
-        opener.due(SECOND, 1000, 1000);
-        let due = opener.due(SECOND + SECOND / 10, 1000, 1000);
+        let mut source = source(Group { rate: Some(100.0), concurrent: 3, ..group() });
+        source.due(SECOND, 1000, 1000);
+        let due = source.due(SECOND + SECOND / 10, 1000, 1000);
         assert_eq!((due.due, due.begin, due.skipped), (Some(10), 3, 7));
-        opener.open = 3;
-        let due = opener.due(SECOND + SECOND / 5, 1000, 1000);
+        source.open = 3;
+        let due = source.due(SECOND + SECOND / 5, 1000, 1000);
         assert_eq!((due.due, due.begin, due.skipped), (Some(10), 0, 10));
-        assert_eq!(opener.wake(2 * SECOND), None);
+        assert_eq!(source.wake(2 * SECOND), None);
     }
 
     #[test]
     fn no_more_come_due_than_are_left() {
-        let mut opener = opener(Group { rate: Some(1000.0), ..group() });
-        opener.due(0, 5, 1000);
-        assert_eq!(opener.due(SECOND, 4, 2).due, Some(4));
-        assert_eq!(opener.due(SECOND, 2, 2), Due { due: Some(0), begin: 2, skipped: 0 });
+        let mut source = source(Group { rate: Some(1000.0), ..group() });
+        source.due(0, 5, 1000);
+        assert_eq!(source.due(SECOND, 4, 2).due, Some(4));
+        assert_eq!(source.due(SECOND, 2, 2), Due { due: Some(0), begin: 2, skipped: 0 });
     }
 
     #[test]
     fn who_does_not_answer_is_given_up() {
         let address: IpAddr = "198.19.0.1".parse().unwrap();
-        let mut silent = opener(Group { next_hop: NextHop::Address(address), ..group() });
+        let mut silent = source(Group { next_hop: NextHop::Address(address), ..group() });
         let mut asked = 0;
         for step in 0.. {
             match silent.ask(step * ASK_AGAIN) {
@@ -413,7 +413,7 @@ pub(super) mod tests {
         }
         assert!(silent.is_silent() && silent.link().is_none());
 
-        let mut answered = opener(Group { next_hop: NextHop::Address(address), ..group() });
+        let mut answered = source(Group { next_hop: NextHop::Address(address), ..group() });
         assert!(answered.ask(0).unwrap().is_some());
         answered.learn("198.19.0.2".parse().unwrap(), MacAddr([2; 6]));
         assert!(answered.link().is_none());

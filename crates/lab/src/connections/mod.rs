@@ -22,7 +22,7 @@ mod worker;
 
 pub use connection::Failure;
 pub use endpoint::{Endpoint, EndpointError, Outgoing, Service};
-pub use group::{Group, Hosts, NextHop, Patience, REQUEST_MIN};
+pub use group::{Group, Hosts, NextHop, REQUEST_MIN, Timeouts};
 pub use report::{ConnectionCounts, ConnectionReport};
 pub use worker::{ConnectionReader, ConnectionWorker};
 

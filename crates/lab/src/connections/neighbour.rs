@@ -10,7 +10,7 @@ use linerate_packet::{
     arp::Operation,
     build::{ArpFrame, BuildError, Link, Tagging},
     checksum::Sum,
-    icmpv6::{Kind, NEIGHBOUR_LEN, NeighbourOption},
+    icmpv6::{Icmpv6Type, NEIGHBOUR_LEN, NeighbourOption},
     ipv6,
 };
 
@@ -63,7 +63,7 @@ pub(super) fn of_icmp(
     if ip.hop_limit() != HOP_LIMIT || !icmp.verify_checksum(pseudo) {
         return Arrival::Malformed;
     }
-    if icmp.kind() == Kind::NEIGHBOUR_SOLICITATION {
+    if icmp.kind() == Icmpv6Type::NEIGHBOUR_SOLICITATION {
         let asker = (link.dst, ip.src().into());
         return Arrival::Neighbour(Message::Question {
             target: target.into(),
@@ -93,7 +93,7 @@ pub(super) struct Discovery {
     link: Link,
     src: Ipv6Addr,
     dst: Ipv6Addr,
-    kind: Kind,
+    kind: Icmpv6Type,
     target: Ipv6Addr,
 }
 
@@ -112,7 +112,7 @@ impl Notice {
             (IpAddr::V6(src), IpAddr::V6(target)) => {
                 let group = solicited_node(target);
                 let link = Link { src: own.0, dst: multicast_mac(group), tags };
-                let kind = Kind::NEIGHBOUR_SOLICITATION;
+                let kind = Icmpv6Type::NEIGHBOUR_SOLICITATION;
                 Some(Notice::Discovery(Discovery { link, src, dst: group, kind, target }))
             }
             _ => None,
@@ -136,7 +136,7 @@ impl Notice {
             })),
             // A question from no address looks for duplicates of a tentative one.
             (IpAddr::V6(target), IpAddr::V6(ip)) if !ip.is_unspecified() => {
-                let kind = Kind::NEIGHBOUR_ADVERTISEMENT;
+                let kind = Icmpv6Type::NEIGHBOUR_ADVERTISEMENT;
                 Some(Notice::Discovery(Discovery { link, src: target, dst: ip, kind, target }))
             }
             _ => None,
@@ -185,7 +185,7 @@ impl Discovery {
         let pseudo = ip.pseudo_header(IpProtocol::ICMPV6, DISCOVERY_LEN as u32);
         let mut icmp = Icmpv6::init(ip.payload_mut()).map_err(|_| short)?;
         icmp.set_kind(self.kind);
-        let advertises = self.kind == Kind::NEIGHBOUR_ADVERTISEMENT;
+        let advertises = self.kind == Icmpv6Type::NEIGHBOUR_ADVERTISEMENT;
         icmp.set_rest(if advertises { SOLICITED_OVERRIDE } else { 0 });
         let body = icmp.payload_mut();
         body[..16].copy_from_slice(&self.target.octets());

@@ -6,7 +6,7 @@
 //! nothing, as the discard service does (RFC 863).
 
 /// Length of the first request's header.
-pub(super) const ASK_LEN: usize = 12;
+pub(super) const REQUEST_HEADER_LEN: usize = 12;
 const MAGIC: [u8; 4] = *b"LRrq";
 
 /// After how many bytes they repeat: a prime, so that segments of any length differ.
@@ -26,67 +26,69 @@ static PATTERN: [u8; 2 * PERIOD] = {
 
 /// A client's header: the lengths of its requests and of the answers to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct RequestHeader {
     /// Bytes of a request; not zero.
     pub(super) request: u32,
     /// Bytes of the answer to each.
     pub(super) response: u32,
 }
 
-impl Ask {
+impl RequestHeader {
     /// As it is on the wire.
-    pub(super) fn to_bytes(self) -> [u8; ASK_LEN] {
-        let mut bytes = [0; ASK_LEN];
+    pub(super) fn to_bytes(self) -> [u8; REQUEST_HEADER_LEN] {
+        let mut bytes = [0; REQUEST_HEADER_LEN];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..8].copy_from_slice(&self.request.to_be_bytes());
         bytes[8..].copy_from_slice(&self.response.to_be_bytes());
         bytes
     }
 
-    fn from_bytes(bytes: &[u8; ASK_LEN]) -> Option<Ask> {
+    fn from_bytes(bytes: &[u8; REQUEST_HEADER_LEN]) -> Option<RequestHeader> {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = *bytes;
         let request = u32::from_be_bytes([e, f, g, h]);
         let response = u32::from_be_bytes([i, j, k, l]);
-        ([a, b, c, d] == MAGIC && request > 0).then_some(Ask { request, response })
+        ([a, b, c, d] == MAGIC && request > 0).then_some(RequestHeader { request, response })
     }
 }
 
 /// The part of a client's header that its server has received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum HeaderState {
     /// The first `len` of them.
-    Part {
+    Partial {
         /// The bytes received, in front.
-        bytes: [u8; ASK_LEN],
+        bytes: [u8; REQUEST_HEADER_LEN],
         /// Their number.
         len: u8,
     },
     /// All of them.
-    Ask(Ask),
+    Complete(RequestHeader),
     /// They are of another program.
     Foreign,
 }
 
-impl Heard {
+impl HeaderState {
     /// Nothing yet.
-    pub(super) const NOTHING: Heard = Heard::Part { bytes: [0; ASK_LEN], len: 0 };
+    pub(super) const NOTHING: HeaderState =
+        HeaderState::Partial { bytes: [0; REQUEST_HEADER_LEN], len: 0 };
 
     /// Takes the next bytes, which are at `offset`, and checks them by their place. Returns false
     /// when the client has sent others.
     pub(super) fn take(&mut self, data: &[u8], offset: u64) -> bool {
         let mut rest = data;
-        if let Heard::Part { bytes, len } = self {
+        if let HeaderState::Partial { bytes, len } = self {
             let from = usize::from(*len);
-            let (front, behind) = data.split_at(data.len().min(ASK_LEN - from));
+            let (front, behind) = data.split_at(data.len().min(REQUEST_HEADER_LEN - from));
             bytes[from..from + front.len()].copy_from_slice(front);
             *len += front.len() as u8;
             rest = behind;
-            if usize::from(*len) == ASK_LEN {
-                *self = Ask::from_bytes(bytes).map_or(Heard::Foreign, Heard::Ask);
+            if usize::from(*len) == REQUEST_HEADER_LEN {
+                *self = RequestHeader::from_bytes(bytes)
+                    .map_or(HeaderState::Foreign, HeaderState::Complete);
             }
         }
         let skipped = (data.len() - rest.len()) as u64;
-        !matches!(self, Heard::Ask(_)) || is_right(rest, offset + skipped)
+        !matches!(self, HeaderState::Complete(_)) || is_right(rest, offset + skipped)
     }
 }
 
@@ -99,9 +101,9 @@ pub(super) fn fill(bytes: &mut [u8], offset: u64) {
 }
 
 /// Writes the bytes of a client's stream, which begins with its header, from `offset` on.
-pub(super) fn fill_asking(bytes: &mut [u8], offset: u64, ask: Ask) {
+pub(super) fn fill_asking(bytes: &mut [u8], offset: u64, ask: RequestHeader) {
     fill(bytes, offset);
-    if offset < ASK_LEN as u64 {
+    if offset < REQUEST_HEADER_LEN as u64 {
         let asked = ask.to_bytes();
         let front = &asked[offset as usize..];
         let len = front.len().min(bytes.len());
@@ -126,7 +128,7 @@ pub(super) fn is_right(bytes: &[u8], offset: u64) -> bool {
 mod tests {
     use super::*;
 
-    const ASK: Ask = Ask { request: 5000, response: 70_000 };
+    const ASK: RequestHeader = RequestHeader { request: 5000, response: 70_000 };
 
     /// However a stream is cut, a server reads the same of it.
     #[test]
@@ -134,7 +136,7 @@ mod tests {
         let mut stream = vec![0; 5000];
         fill_asking(&mut stream, 0, ASK);
         for size in [1, 5, 11, 12, 13, 1460] {
-            let (mut heard, mut offset) = (Heard::NOTHING, 0);
+            let (mut heard, mut offset) = (HeaderState::NOTHING, 0);
             for piece in stream.chunks(size) {
                 let mut made = vec![0; piece.len()];
                 fill_asking(&mut made, offset, ASK);
@@ -142,7 +144,7 @@ mod tests {
                 assert!(heard.take(piece, offset), "{size} {offset}");
                 offset += piece.len() as u64;
             }
-            assert_eq!(heard, Heard::Ask(ASK), "{size}");
+            assert_eq!(heard, HeaderState::Complete(ASK), "{size}");
         }
     }
 
@@ -156,19 +158,19 @@ mod tests {
         let mut asking = vec![0; 100];
         fill_asking(&mut asking, 0, ASK);
         asking[50] ^= 1;
-        let mut heard = Heard::NOTHING;
+        let mut heard = HeaderState::NOTHING;
         assert!(!heard.take(&asking, 0));
     }
 
     #[test]
     fn other_programs_are_not_judged() {
-        let mut heard = Heard::NOTHING;
+        let mut heard = HeaderState::NOTHING;
         assert!(heard.take(b"GET / HTTP/1.0\r\n\r\n", 0));
-        assert_eq!(heard, Heard::Foreign);
+        assert_eq!(heard, HeaderState::Foreign);
         assert!(heard.take(b"more", 18));
-        let mut none = Heard::NOTHING;
-        assert!(none.take(&Ask { request: 0, response: 1 }.to_bytes(), 0));
-        assert_eq!(none, Heard::Foreign);
+        let mut none = HeaderState::NOTHING;
+        assert!(none.take(&RequestHeader { request: 0, response: 1 }.to_bytes(), 0));
+        assert_eq!(none, HeaderState::Foreign);
     }
 
     #[test]

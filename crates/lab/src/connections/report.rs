@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::connection::Failure;
-use crate::inlet::Latency;
+use crate::rx_queues::Latency;
 
 impl Failure {
     /// All of them.

@@ -15,7 +15,7 @@ use linerate_packet::{
 
 use super::{
     neighbour::{self, Message},
-    payload::{Ask, fill, fill_asking, fill_given},
+    payload::{RequestHeader, fill, fill_asking, fill_given},
 };
 
 /// Shortest frame on Ethernet, without FCS.
@@ -48,7 +48,7 @@ impl Ends {
         [a, b, c, d, ports | u64::from(self.vlan)]
     }
 
-    pub(super) fn of([a, b, c, d, rest]: Key) -> Ends {
+    pub(super) fn from_key([a, b, c, d, rest]: Key) -> Ends {
         let address = |high: u64, low: u64| {
             Ipv6Addr::from_bits(u128::from(high) << 64 | u128::from(low)).to_canonical()
         };
@@ -242,7 +242,7 @@ pub(super) enum Data {
     /// Bytes of a stream from this place on.
     Plain(u64),
     /// Bytes of a client's stream, which has the header in front.
-    Asking(u64, Ask),
+    Asking(u64, RequestHeader),
     /// Bytes given to this group, from this place of a request on.
     Given(u64, u16),
 }
@@ -341,7 +341,7 @@ mod tests {
     fn keys_are_both_ends() {
         for (local, peer) in [("198.18.0.1", "198.19.0.1"), ("2001:2::1", "2001:2::2")] {
             let ends = Ends { vlan: 7, ..ends(local, peer) };
-            assert_eq!(Ends::of(ends.key()), ends);
+            assert_eq!(Ends::from_key(ends.key()), ends);
             let other = Ends { local_port: 1025, ..ends };
             assert_ne!(ends.key(), other.key());
         }
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn a_segment_is_read_as_it_was_written() {
         let tagged = Link { tags: Tagging::Single(Tci::new(3, false, 9)), ..LINK };
-        let ask = Ask { request: 100, response: 1 };
+        let ask = RequestHeader { request: 100, response: 1 };
         for (link, local, peer) in [
             (LINK, "198.18.0.1", "198.19.0.1"),
             (tagged, "198.18.0.1", "198.19.0.1"),

@@ -12,10 +12,10 @@ use linerate_packet::{
 use proptest::prelude::*;
 
 use super::{
-    ConnectionCounts, Endpoint, Failure, Group, Hosts, NextHop, Patience, Service,
-    connection::{Connection, End, Piece, Progress, Role, Rules},
+    ConnectionCounts, Endpoint, Failure, Group, Hosts, NextHop, Service, Timeouts,
+    connection::{Connection, End, Progress, Role, Rules, SegmentPlan},
     group::tests::group,
-    payload::{Ask, fill, fill_asking},
+    payload::{RequestHeader, fill, fill_asking},
     segment::{Data, Ends, Incoming},
 };
 use crate::{Pattern, Values};
@@ -24,9 +24,9 @@ const MILLISECOND: u64 = 1_000_000;
 /// Events after which something goes round in circles.
 const EVENTS: u32 = 1_000_000;
 
-fn patience() -> Patience {
+fn timeouts() -> Timeouts {
     let timeout = Duration::from_secs(30);
-    Patience { retransmit: Duration::from_millis(200), retries: 6, timeout }
+    Timeouts { retransmit: Duration::from_millis(200), retries: 6, timeout }
 }
 
 fn hosts(ipv6: bool, first: u128, count: u128) -> Hosts {
@@ -45,7 +45,7 @@ pub(super) fn group_of(ipv6: bool) -> Group {
         destinations: hosts(ipv6, destination, 2),
         source_ports: Values::between(1024, 2023).unwrap(),
         concurrent: 4,
-        patience: patience(),
+        timeouts: timeouts(),
         ..group()
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn service(ipv6: bool) -> Service {
         mac: MacAddr([2, 0, 0, 0, 0, 2]),
         concurrent: 100,
         mss: 1460,
-        patience: patience(),
+        timeouts: timeouts(),
     }
 }
 
@@ -228,9 +228,9 @@ proptest! {
 }
 
 /// Flags, distances of both numbers from those expected, a window, bytes, and whether time passes.
-type Anything = (u8, i32, i32, u16, usize, bool);
+type SegmentChoice = (u8, i32, i32, u16, usize, bool);
 
-fn anything() -> impl Strategy<Value = Anything> {
+fn anything() -> impl Strategy<Value = SegmentChoice> {
     let near = || prop_oneof![4 => -3..3i32, 2 => -2000..2000i32, 1 => any::<i32>()];
     (any::<u8>(), near(), near(), any::<u16>(), 0..1500usize, any::<bool>())
 }
@@ -242,9 +242,9 @@ proptest! {
         steps in proptest::collection::vec(anything(), 1..60),
         server in any::<bool>(),
     ) {
-        let mut hand = if server { Hand::server() } else { Hand::client(group()) };
+        let mut hand = if server { ManualPeer::server() } else { ManualPeer::client(group()) };
         let mut stream = [0; 1500];
-        fill_asking(&mut stream, 0, Ask { request: 20, response: 3000 });
+        fill_asking(&mut stream, 0, RequestHeader { request: 20, response: 3000 });
         for (flags, seq, ack, window, len, passes) in steps {
             while let Some(piece) = hand.send() {
                 prop_assert!(piece.len <= 1460);
@@ -337,7 +337,7 @@ fn without_an_answer_they_time_out() {
     net.run();
     let [counts, _] = net.counts();
     assert_eq!(counts.failed_for(Failure::TimedOut), 8);
-    assert_eq!(counts.retransmitted, 8 * u64::from(patience().retries));
+    assert_eq!(counts.retransmitted, 8 * u64::from(timeouts().retries));
     // 200 ms, doubled six times: a hundred and twenty-seven of them for each of two rounds.
     assert!(net.time >= 2 * 127 * 200 * MILLISECOND);
 }
@@ -418,29 +418,29 @@ fn incoming(flags: Flags, seq: u32, ack: u32, window: u16, payload: &[u8]) -> In
 }
 
 /// A connection that is spoken to by hand, from the sequence number 1000.
-struct Hand {
+struct ManualPeer {
     connection: Connection,
     rules: Rules,
     tick: u64,
 }
 
-impl Hand {
-    fn client(group: Group) -> Hand {
+impl ManualPeer {
+    fn client(group: Group) -> ManualPeer {
         let rules = group.rules(0);
         let link = Link::new(MacAddr([2; 6]), MacAddr([4; 6]));
-        Hand { connection: Connection::client(0, &rules, link, ISS, 0), rules, tick: 0 }
+        ManualPeer { connection: Connection::client(0, &rules, link, ISS, 0), rules, tick: 0 }
     }
 
     /// A server whose client's SYN has the number 999.
-    fn server() -> Hand {
-        let rules = patience().rules(Role::Server, 1460);
+    fn server() -> ManualPeer {
+        let rules = timeouts().rules(Role::Server, 1460);
         let syn = incoming(Flags::SYN, 999, 0, 1000, &[]);
-        Hand { connection: Connection::server(0, &rules, &syn, ISS, 0), rules, tick: 0 }
+        ManualPeer { connection: Connection::server(0, &rules, &syn, ISS, 0), rules, tick: 0 }
     }
 
     /// A client whose SYN was answered, with this window.
-    fn open(group: Group, window: u16) -> Hand {
-        let mut hand = Hand::client(group);
+    fn open(group: Group, window: u16) -> ManualPeer {
+        let mut hand = ManualPeer::client(group);
         let syn = hand.send().unwrap();
         assert_eq!((syn.flags, syn.mss), (Flags::SYN, Some(1460)));
         let answer = Flags::SYN | Flags::ACK;
@@ -449,7 +449,7 @@ impl Hand {
         hand
     }
 
-    fn send(&mut self) -> Option<Piece> {
+    fn send(&mut self) -> Option<SegmentPlan> {
         self.connection.send(&self.rules, self.tick)
     }
 
@@ -474,7 +474,7 @@ impl Hand {
 
 #[test]
 fn a_server_that_ends_before_it_has_answered_has_closed_early() {
-    let mut hand = Hand::open(group(), 1000);
+    let mut hand = ManualPeer::open(group(), 1000);
     let request = hand.send().unwrap();
     assert_eq!((request.seq, request.len), (ISS.wrapping_add(1), 100));
     let ack = request.seq.wrapping_add(100);
@@ -486,7 +486,7 @@ fn a_server_that_ends_before_it_has_answered_has_closed_early() {
 #[test]
 fn segments_are_not_longer_than_the_other_side_takes() {
     // A peer that names no size gets the least that all must take.
-    let mut hand = Hand::open(Group { request: 1000, ..group() }, 60_000);
+    let mut hand = ManualPeer::open(Group { request: 1000, ..group() }, 60_000);
     let lengths: Vec<u16> = std::iter::from_fn(|| hand.send()).map(|piece| piece.len).collect();
     assert_eq!(lengths, [536, 464]);
 }
@@ -494,14 +494,14 @@ fn segments_are_not_longer_than_the_other_side_takes() {
 /// Frames that go back to a client have its tags, and are no longer for that.
 #[test]
 fn a_server_leaves_room_for_tags() {
-    let rules = patience().rules(Role::Server, 1460);
+    let rules = timeouts().rules(Role::Server, 1460);
     let syn = incoming(Flags::SYN, 999, 0, 60_000, &[]);
     let tags = Tagging::Double { outer: Tci(1), inner: Tci(2) };
     let syn = Incoming { link: Link { tags, ..syn.link }, mss: Some(9000), ..syn };
     let connection = Connection::server(0, &rules, &syn, ISS, 0);
-    let mut hand = Hand { connection, rules, tick: 0 };
+    let mut hand = ManualPeer { connection, rules, tick: 0 };
     assert_eq!(hand.send().unwrap().mss, Some(1460));
-    let ask = Ask { request: 12, response: 5000 }.to_bytes();
+    let ask = RequestHeader { request: 12, response: 5000 }.to_bytes();
     let progress = hand.receive(Flags::ACK, 1000, ISS.wrapping_add(1), 60_000, &ask);
     assert!(progress.opened && progress.ended.is_none());
     assert_eq!(hand.send().unwrap().len, 1452);
@@ -510,7 +510,7 @@ fn a_server_leaves_room_for_tags() {
 /// A byte is tried again and again, for as long as the other side says that its window is closed.
 #[test]
 fn a_closed_window_is_probed() {
-    let mut hand = Hand::open(group(), 0);
+    let mut hand = ManualPeer::open(group(), 0);
     let ack = hand.send().unwrap();
     assert_eq!((ack.flags, ack.len), (Flags::ACK, 0));
     assert_eq!(hand.send(), None);
@@ -526,7 +526,7 @@ fn a_closed_window_is_probed() {
 
 #[test]
 fn a_silent_server_is_given_up_and_told() {
-    let mut hand = Hand::open(Group { patience: patience(), ..group() }, 1000);
+    let mut hand = ManualPeer::open(Group { timeouts: timeouts(), ..group() }, 1000);
     assert!(hand.send().is_some());
     let mut again = 0;
     let failure = loop {
@@ -545,7 +545,7 @@ fn a_silent_server_is_given_up_and_told() {
 
 #[test]
 fn other_bytes_than_expected_fail_it() {
-    let mut hand = Hand::open(group(), 1000);
+    let mut hand = ManualPeer::open(group(), 1000);
     hand.send().unwrap();
     let ack = ISS.wrapping_add(101);
     let progress = hand.receive(Flags::ACK, 1001, ack, 1000, &[0xff; 10]);
@@ -555,7 +555,7 @@ fn other_bytes_than_expected_fail_it() {
 /// Segments that come twice or behind a gap are acknowledged and not counted.
 #[test]
 fn only_what_is_next_is_taken() {
-    let mut hand = Hand::open(group(), 1000);
+    let mut hand = ManualPeer::open(group(), 1000);
     hand.send().unwrap();
     let ack = ISS.wrapping_add(101);
     let mut stream = [0; 300];
@@ -576,7 +576,7 @@ fn only_what_is_next_is_taken() {
 /// A reset counts only with the number that is expected (RFC 5961).
 #[test]
 fn a_guessed_reset_is_asked_about() {
-    let mut hand = Hand::open(group(), 1000);
+    let mut hand = ManualPeer::open(group(), 1000);
     hand.send().unwrap();
     for seq in [900, 1002, 200_000] {
         assert_eq!(hand.receive(Flags::RST, seq, 0, 0, &[]).ended, None, "{seq}");
@@ -589,7 +589,7 @@ fn a_guessed_reset_is_asked_about() {
 
 #[test]
 fn what_is_of_a_connection_before_is_denied() {
-    let mut hand = Hand::client(group());
+    let mut hand = ManualPeer::client(group());
     hand.send().unwrap();
     let progress = hand.receive(Flags::ACK, 5, 77, 1000, &[]);
     assert!(progress.stale && progress.ended.is_none());

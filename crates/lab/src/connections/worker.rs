@@ -94,7 +94,7 @@ impl ConnectionWorker {
     pub fn run(mut self, stop: &Stop) -> Result<(), PortError> {
         let outcome = self.converse(stop);
         self.endpoint.abort();
-        let said = if outcome.is_ok() { self.say_all() } else { Ok(()) };
+        let said = if outcome.is_ok() { self.send_remaining() } else { Ok(()) };
         let closed = self.close();
         self.publish(now(), true);
         self.meter.finish();
@@ -202,7 +202,7 @@ impl ConnectionWorker {
 
     /// Sends all that the endpoint still has to say, for as long as a port is waited for when it
     /// is closed.
-    fn say_all(&mut self) -> Result<(), PortError> {
+    fn send_remaining(&mut self) -> Result<(), PortError> {
         let deadline = Instant::now() + DRAIN_LIMIT;
         loop {
             self.make(now());

@@ -1,6 +1,6 @@
 //! Latency against load.
 
-use crate::point::{Idle, Kind, Latency, value};
+use crate::point::{Idle, Latency, Point, value};
 
 use super::{Criterion, Evidence, Judgement, cannot_show};
 
@@ -9,7 +9,7 @@ pub(super) fn knee(evidence: &Evidence<'_>) -> Criterion {
                 proportion to the ring; polling beats blocking at a low rate";
     let usual = Latency::default();
     let latencies = evidence.medians(value::LATENCY_TYPICAL, |kind| match kind {
-        Kind::Latency(this) => Some((this.idle, this.slots, this.load_percent)),
+        Point::Latency(this) => Some((this.idle, this.slots, this.load_percent)),
         _ => None,
     });
     let polled: Vec<(u32, f64)> = latencies
@@ -18,7 +18,7 @@ pub(super) fn knee(evidence: &Evidence<'_>) -> Criterion {
         .map(|((_, _, load), time)| (*load, *time))
         .collect();
     if polled.len() < 4 {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Latency(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Latency(_)));
         return cannot_show(7, text, format!("latency against load: {reason}"));
     }
     let mut judgement = Judgement::new();

@@ -1,6 +1,6 @@
 //! Memory: the latency of an access against the working set.
 
-use crate::point::{Destinations, Kind, Pages, value};
+use crate::point::{Destinations, Pages, Point, value};
 
 use super::{Criterion, Evidence, Judgement, cannot_show};
 
@@ -12,7 +12,7 @@ pub(super) fn steps(evidence: &Evidence<'_>) -> Criterion {
                 flow table grows with the logarithm of the flows, then flattens";
     let walk = |pages: Pages| {
         evidence.medians(value::ACCESS, move |kind| match kind {
-            Kind::Walk(walk) if walk.chains == 1 && walk.pages == pages => Some(walk.bytes),
+            Point::Walk(walk) if walk.chains == 1 && walk.pages == pages => Some(walk.bytes),
             _ => None,
         })
     };
@@ -20,7 +20,7 @@ pub(super) fn steps(evidence: &Evidence<'_>) -> Criterion {
     let (Some((&first, &fast)), Some((&last, &slow)), true) =
         (small.first_key_value(), small.last_key_value(), small.len() >= 6)
     else {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Walk(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Walk(_)));
         return cannot_show(4, text, format!("walks along a list: {reason}"));
     };
     let mut judgement = Judgement::new();
@@ -52,7 +52,7 @@ pub(super) fn steps(evidence: &Evidence<'_>) -> Criterion {
         Some(huge) => judgement.must(*huge < slow, format!("{huge:.1} ns there with 2 MiB pages")),
         None => judgement.note(format!(
             "2 MiB pages: {}",
-            evidence.reason(|kind| matches!(kind, Kind::Walk(walk) if walk.pages == Pages::Huge))
+            evidence.reason(|kind| matches!(kind, Point::Walk(walk) if walk.pages == Pages::Huge))
         )),
     }
     flows(evidence, &mut judgement);
@@ -62,7 +62,7 @@ pub(super) fn steps(evidence: &Evidence<'_>) -> Criterion {
 /// Cycles of routing against the addresses in use, where they were varied.
 fn flows(evidence: &Evidence<'_>, judgement: &mut Judgement) {
     let cycles = evidence.medians(value::CYCLES, |kind| match kind {
-        Kind::Graph(graph) if graph.destinations != Destinations::Static => {
+        Point::Graph(graph) if graph.destinations != Destinations::Static => {
             Some((graph.configuration.clone(), graph.vector, graph.destinations, graph.addresses))
         }
         _ => None,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     calibration::Calibrated,
-    point::{Kind, Record, value},
+    point::{Point, Record, value},
     report::Unit,
 };
 
@@ -120,7 +120,7 @@ struct Evidence<'a> {
 
 impl Evidence<'_> {
     /// The median of a figure by a key, of the records that have both.
-    fn medians<K: Ord>(&self, name: &str, key: impl Fn(&Kind) -> Option<K>) -> BTreeMap<K, f64> {
+    fn medians<K: Ord>(&self, name: &str, key: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, f64> {
         let mut values: BTreeMap<K, Vec<f64>> = BTreeMap::new();
         for record in self.records.iter().filter(|record| record.is_measured()) {
             if let (Some(key), Some(value)) = (key(&record.spec.kind), record.value(name)) {
@@ -143,7 +143,7 @@ impl Evidence<'_> {
 
     /// The reason why points of a kind have no figures: that of the first which is void or
     /// unsupported.
-    fn reason(&self, wanted: impl Fn(&Kind) -> bool) -> String {
+    fn reason(&self, wanted: impl Fn(&Point) -> bool) -> String {
         let failed =
             self.records.iter().find(|record| !record.is_measured() && wanted(&record.spec.kind));
         let reason = failed.and_then(|record| record.reason.clone());

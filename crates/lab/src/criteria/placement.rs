@@ -1,7 +1,7 @@
 //! Run to completion against pipelines, and inspection inline.
 
 use crate::{
-    point::{Driver, Forward, InlinePath, Kind, Pipeline, Placement, Touch, value},
+    point::{Driver, Forward, InlinePath, Pipeline, Placement, Point, Touch, value},
     report::words,
 };
 
@@ -12,7 +12,7 @@ pub(super) fn handover(evidence: &Evidence<'_>) -> Criterion {
                 the farthest hand-over is the worst";
     let usual = Pipeline::default();
     let piped = evidence.medians(value::RATE, |kind| match kind {
-        Kind::Pipeline(this) => {
+        Point::Pipeline(this) => {
             let same = Pipeline {
                 placement: this.placement,
                 work: this.work,
@@ -23,7 +23,7 @@ pub(super) fn handover(evidence: &Evidence<'_>) -> Criterion {
         _ => None,
     });
     let whole = evidence.medians(value::RATE, |kind| match kind {
-        Kind::Forward(this) if this.driver == Driver::Ring && this.touch == Touch::None => {
+        Point::Forward(this) if this.driver == Driver::Ring && this.touch == Touch::None => {
             let same = Forward {
                 burst: this.burst,
                 work: this.work,
@@ -35,7 +35,7 @@ pub(super) fn handover(evidence: &Evidence<'_>) -> Criterion {
         _ => None,
     });
     if piped.is_empty() {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Pipeline(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Pipeline(_)));
         return cannot_show(10, text, format!("pipelines: {reason}"));
     }
     let mut judgement = Judgement::new();
@@ -71,7 +71,7 @@ pub(super) fn handover(evidence: &Evidence<'_>) -> Criterion {
             Some(rate) => means.push((placement, rate)),
             None => judgement.note(format!("{}: {}", words(&placement), {
                 evidence.reason(
-                    |kind| matches!(kind, Kind::Pipeline(this) if this.placement == placement),
+                    |kind| matches!(kind, Point::Pipeline(this) if this.placement == placement),
                 )
             })),
         }
@@ -96,7 +96,7 @@ pub(super) fn inspection(evidence: &Evidence<'_>) -> Criterion {
     let text = "Inline inspection: the share received rises with the frame size, and fast input \
                 and output gain most at 64 bytes";
     let lost = evidence.medians(value::LOST, |kind| match kind {
-        Kind::Inline(this) => Some((this.path, this.frame)),
+        Point::Inline(this) => Some((this.path, this.frame)),
         _ => None,
     });
     let path = |wanted: InlinePath| -> Vec<(u32, f64)> {
@@ -105,7 +105,7 @@ pub(super) fn inspection(evidence: &Evidence<'_>) -> Criterion {
     };
     let (kernel, ours) = (path(InlinePath::Kernel), path(InlinePath::Ours));
     if kernel.len() < 3 || ours.len() < 3 {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Inline(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Inline(_)));
         return cannot_show(11, text, format!("inspection inline: {reason}"));
     }
     let mut judgement = Judgement::new();

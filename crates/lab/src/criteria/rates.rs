@@ -2,19 +2,19 @@
 
 use crate::{
     calibration::load_line,
-    point::{Driver, Forward, Kind, Touch, value},
+    point::{Driver, Forward, Point, Touch, value},
 };
 
 use super::{Criterion, Evidence, Judgement, cannot_show, percent};
 
 /// A forwarding point that differs from the usual one in nothing but this.
 fn only<T>(
-    kind: &Kind,
+    kind: &Point,
     driver: Driver,
     differ: impl Fn(&mut Forward, &Forward),
     key: impl Fn(&Forward) -> T,
 ) -> Option<T> {
-    let Kind::Forward(forward) = kind else { return None };
+    let Point::Forward(forward) = kind else { return None };
     let mut usual = Forward { driver, ..Forward::default() };
     differ(&mut usual, forward);
     (usual == *forward).then(|| key(forward))
@@ -36,7 +36,7 @@ pub(super) fn bursts(evidence: &Evidence<'_>) -> Criterion {
     let (rates, bare) = (sweep(Touch::Mac), sweep(Touch::None));
     let best = rates.values().copied().fold(0.0, f64::max);
     let (Some((&first, &alone)), true) = (rates.first_key_value(), rates.len() >= 4) else {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Forward(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Forward(_)));
         return cannot_show(1, text, format!("bursts on rings: {reason}"));
     };
     let mut judgement = Judgement::new();
@@ -73,7 +73,7 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Criterion {
         }
     }
     if judgement.lines.is_empty() {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Forward(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Forward(_)));
         return cannot_show(2, text, format!("throughput against load: {reason}"));
     }
     let rates = |driver| {
@@ -98,7 +98,7 @@ pub(super) fn load(evidence: &Evidence<'_>) -> Criterion {
 pub(super) fn clock(evidence: &Evidence<'_>) -> Criterion {
     let text = "Throughput rises less than the clock does, where the clock can be changed";
     let rates = evidence.medians(value::RATE, |kind| match kind {
-        Kind::Forward(this) if this.clock_khz > 0 => Some((this.driver, this.clock_khz)),
+        Point::Forward(this) if this.clock_khz > 0 => Some((this.driver, this.clock_khz)),
         _ => None,
     });
     let clocks: Vec<(f64, f64)> = rates
@@ -109,7 +109,7 @@ pub(super) fn clock(evidence: &Evidence<'_>) -> Criterion {
     let (Some(slow), Some(fast)) = (clocks.first(), clocks.last().filter(|_| clocks.len() > 1))
     else {
         let reason =
-            evidence.reason(|kind| matches!(kind, Kind::Forward(this) if this.clock_khz > 0));
+            evidence.reason(|kind| matches!(kind, Point::Forward(this) if this.clock_khz > 0));
         let reason = format!("{reason}; the emulated load stands in for the clock (criterion 2)");
         return cannot_show(3, text, reason);
     };
@@ -125,7 +125,7 @@ pub(super) fn frames(evidence: &Evidence<'_>) -> Criterion {
         only(kind, Driver::Ring, |usual, this| usual.frame = this.frame, |this| this.frame)
     });
     if rates.len() < 3 {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Forward(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Forward(_)));
         return cannot_show(8, text, format!("frame sizes on rings: {reason}"));
     }
     let sizes: Vec<(u32, f64)> = rates.into_iter().filter(|(size, _)| *size <= 1518).collect();
@@ -145,7 +145,7 @@ pub(super) fn workers(evidence: &Evidence<'_>) -> Criterion {
     let text = "Throughput rises nearly with the cores until a cap; rings too large for the cache \
                 hurt";
     let rates = evidence.medians(value::RATE, |kind| match kind {
-        Kind::Forward(this) if this.touch == Touch::None && this.accesses == 0 => {
+        Point::Forward(this) if this.touch == Touch::None && this.accesses == 0 => {
             let usual = |this: &Forward| Forward { workers: 1, ..this.clone() };
             (this.driver == Driver::Ring).then(|| (format!("{:?}", usual(this)), this.workers))
         }
@@ -166,7 +166,7 @@ pub(super) fn workers(evidence: &Evidence<'_>) -> Criterion {
     });
     if speedups.is_empty() && slots.len() < 3 {
         let reason =
-            evidence.reason(|kind| matches!(kind, Kind::Forward(this) if this.workers > 1));
+            evidence.reason(|kind| matches!(kind, Point::Forward(this) if this.workers > 1));
         return cannot_show(9, text, format!("several workers: {reason}"));
     }
     let mut judgement = Judgement::new();

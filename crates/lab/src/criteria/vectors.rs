@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use linerate_model::units::PacketsPerSecond;
 
-use crate::point::{Destinations, Idle, Kind, Latency, value};
+use crate::point::{Destinations, Idle, Latency, Point, value};
 
 use super::{Criterion, Evidence, Judgement, cannot_show, percent};
 
@@ -14,7 +14,7 @@ pub(super) fn mean_vector(evidence: &Evidence<'_>) -> Criterion {
     let usual = Latency::default();
     let by_load = |name: &str| {
         evidence.medians(name, |kind| match kind {
-            Kind::Latency(this) if this.idle == Idle::Poll && this.slots == usual.slots => {
+            Point::Latency(this) if this.idle == Idle::Poll && this.slots == usual.slots => {
                 Some(this.load_percent)
             }
             _ => None,
@@ -22,11 +22,11 @@ pub(super) fn mean_vector(evidence: &Evidence<'_>) -> Criterion {
     };
     let (vectors, offered) = (by_load(value::VECTOR), by_load(value::OFFERED));
     let limit = evidence.records.iter().find_map(|record| match &record.spec.kind {
-        Kind::Latency(this) if record.is_measured() => Some(f64::from(this.burst)),
+        Point::Latency(this) if record.is_measured() => Some(f64::from(this.burst)),
         _ => None,
     });
     let (Some(limit), true) = (limit, vectors.len() >= 3) else {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Latency(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Latency(_)));
         return cannot_show(5, text, format!("vectors against load: {reason}"));
     };
     let mut judgement = Judgement::new();
@@ -71,7 +71,9 @@ pub(super) fn limits(evidence: &Evidence<'_>) -> Criterion {
     let text = "Of vector limits from 4 to 2048 the best is reached by 64 to 256 and nothing is \
                 better after; round robin and uniform destinations are no faster than one";
     let rates = evidence.medians(value::RATE, |kind| match kind {
-        Kind::Graph(graph) => Some((graph.configuration.clone(), graph.destinations, graph.vector)),
+        Point::Graph(graph) => {
+            Some((graph.configuration.clone(), graph.destinations, graph.vector))
+        }
         _ => None,
     });
     let mut groups: BTreeMap<(String, Destinations), Vec<(u32, f64)>> = BTreeMap::new();
@@ -80,7 +82,7 @@ pub(super) fn limits(evidence: &Evidence<'_>) -> Criterion {
     }
     groups.retain(|_, sweep| sweep.len() >= 4);
     if groups.is_empty() {
-        let reason = evidence.reason(|kind| matches!(kind, Kind::Graph(_)));
+        let reason = evidence.reason(|kind| matches!(kind, Point::Graph(_)));
         return cannot_show(6, text, format!("vector limits of graphs: {reason}"));
     }
     let mut judgement = Judgement::new();

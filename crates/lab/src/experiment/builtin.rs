@@ -61,7 +61,7 @@ mod tests {
     use crate::{
         experiment::{Role, roles},
         measure::element_classes,
-        point::Kind,
+        point::Point,
         runner::plan,
     };
 
@@ -126,7 +126,7 @@ mod tests {
             .unwrap()
             .into_iter()
             .filter_map(|one| match one.spec.kind {
-                Kind::Element(element) => Some(element.class),
+                Point::Element(element) => Some(element.class),
                 _ => None,
             })
             .collect();

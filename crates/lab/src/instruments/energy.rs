@@ -18,10 +18,10 @@ pub struct Energy {
 impl Energy {
     /// The counter now; `None` where it cannot be read.
     pub fn now() -> Option<Energy> {
-        Energy::of(Path::new(PACKAGE))
+        Energy::from_folder(Path::new(PACKAGE))
     }
 
-    fn of(folder: &Path) -> Option<Energy> {
+    fn from_folder(folder: &Path) -> Option<Energy> {
         Some(Energy { folder: folder.into(), microjoules: number(&folder.join("energy_uj"))? })
     }
 
@@ -51,10 +51,10 @@ mod tests {
         let write = |file: &str, number: u64| {
             fs::write(dir.path().join(file), format!("{number}\n")).unwrap();
         };
-        assert!(Energy::of(dir.path()).is_none());
+        assert!(Energy::from_folder(dir.path()).is_none());
         write("energy_uj", 9_000_000);
         write("max_energy_range_uj", 10_000_000);
-        let before = Energy::of(dir.path()).unwrap();
+        let before = Energy::from_folder(dir.path()).unwrap();
         write("energy_uj", 9_500_000);
         assert_eq!(before.since(), Some(0.5));
         write("energy_uj", 500_000);

@@ -2,7 +2,7 @@
 
 /// A line fitted by least squares.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub struct LinearFit {
     /// Value at 0.
     pub intercept: f64,
     /// Rise per unit.
@@ -14,7 +14,7 @@ pub struct Line {
 }
 
 /// The line through `points`; `None` for fewer than two places.
-pub fn line(points: &[(f64, f64)]) -> Option<Line> {
+pub fn line(points: &[(f64, f64)]) -> Option<LinearFit> {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
@@ -30,7 +30,7 @@ pub fn line(points: &[(f64, f64)]) -> Option<Line> {
     let total = sum(&|point| (point.1 - y).powi(2));
     let left: f64 = residuals.iter().map(|residual| residual * residual).sum();
     let r_squared = if total == 0.0 { 1.0 } else { 1.0 - left / total };
-    Some(Line { intercept, slope, r_squared, residuals })
+    Some(LinearFit { intercept, slope, r_squared, residuals })
 }
 
 #[cfg(test)]

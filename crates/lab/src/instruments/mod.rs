@@ -20,7 +20,7 @@ pub use blocks::{Blocks, Summary};
 pub use destinations::frames;
 pub use energy::Energy;
 pub use frequency::{Frequency, FrequencyError};
-pub use line::{Line, line};
+pub use line::{LinearFit, line};
 pub use pace::{Pace, waited};
 pub use pointer_chase::{PointerChase, PointerChaseError};
 pub use poll::PollLimit;

@@ -72,9 +72,9 @@ impl Pace {
     }
 
     /// Binds the thread to the first of some cores that is undisturbed, and waits until one is,
-    /// but no longer than `patience`: then it is the one that was disturbed least. Says how long
+    /// but no longer than `timeout`: then it is the one that was disturbed least. Says how long
     /// that took. Without cores the thread stays where it is.
-    pub fn wait(&mut self, cores: &[u32], patience: Duration) -> Duration {
+    pub fn wait(&mut self, cores: &[u32], timeout: Duration) -> Duration {
         let start = Instant::now();
         let mut places: Vec<Option<u32>> = cores.iter().copied().map(Some).collect();
         if places.is_empty() {
@@ -95,7 +95,7 @@ impl Pace {
                     least = (disturbance, core);
                 }
             }
-            if start.elapsed() >= patience {
+            if start.elapsed() >= timeout {
                 bind(least.1);
                 return start.elapsed();
             }
@@ -168,7 +168,7 @@ mod tests {
         let first = pace.sample();
         assert!(first > 0.0 && pace.fastest == first);
         pace.fastest = 0.0;
-        let patience = Duration::from_millis(5);
-        assert!(pace.wait(&[], patience) >= patience);
+        let timeout = Duration::from_millis(5);
+        assert!(pace.wait(&[], timeout) >= timeout);
     }
 }

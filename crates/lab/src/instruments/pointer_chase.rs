@@ -19,11 +19,11 @@ const LIMIT: u64 = LINE << 32;
 
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct CacheLine {
     next: u32,
 }
 
-const _: () = assert!(size_of::<Line>() as u64 == LINE);
+const _: () = assert!(size_of::<CacheLine>() as u64 == LINE);
 
 /// A list that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub enum PointerChaseError {
 /// The list, and its walkers.
 #[derive(Debug)]
 pub struct PointerChase {
-    lines: Reserved<Line>,
+    lines: Reserved<CacheLine>,
     /// Index of the line that each walker has reached.
     walkers: Vec<u32>,
 }
@@ -98,7 +98,7 @@ impl PointerChase {
             .map_err(|source| PointerChaseError::Memory { bytes, pages, source })?;
         for next in 0..count as u32 {
             // It was made for as many.
-            let _ = lines.push(Line { next });
+            let _ = lines.push(CacheLine { next });
         }
         let mut random = fastrand::Rng::with_seed(seed);
         for at in (1..count).rev() {
@@ -138,7 +138,7 @@ impl PointerChase {
 
 /// A number of walkers known when compiled: their places stay in registers.
 #[inline(always)]
-fn walk<const N: usize>(lines: &[Line], walkers: [&mut u32; N], steps: u64) -> u32 {
+fn walk<const N: usize>(lines: &[CacheLine], walkers: [&mut u32; N], steps: u64) -> u32 {
     let mut at = walkers.each_ref().map(|place| **place);
     for _ in 0..steps {
         for place in &mut at {
@@ -154,7 +154,7 @@ fn walk<const N: usize>(lines: &[Line], walkers: [&mut u32; N], steps: u64) -> u
 
 /// Places at even distances along the circle, so that no walker follows another
 /// into lines that are still in a cache.
-fn spread(lines: &[Line], walkers: u32) -> Vec<u32> {
+fn spread(lines: &[CacheLine], walkers: u32) -> Vec<u32> {
     let distance = (lines.len() as u32 / walkers).max(1);
     let mut places = vec![0];
     let mut at = 0;

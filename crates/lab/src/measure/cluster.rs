@@ -19,7 +19,7 @@ use std::{
 };
 
 use linerate_client::Consumer;
-use linerate_cluster::{Access, BalancerUse, Broker, Granted};
+use linerate_cluster::{Access, BalancerHandle, Broker, Granted};
 use linerate_host::machine::pin_current_thread;
 use linerate_memory::{
     Frame,
@@ -41,7 +41,7 @@ use super::{
 };
 use crate::{
     instruments::Blocks,
-    point::{Cluster, Spec, Touch, Values, Way, value},
+    point::{Cluster, Division, Spec, Touch, Values, value},
     sizes::FCS,
 };
 
@@ -109,7 +109,7 @@ impl Meter {
 }
 
 /// Configuration and barrier that all cores of a point share.
-struct Place<'a> {
+struct CoreSetup<'a> {
     point: &'a Cluster,
     context: &'a Context,
     burst: usize,
@@ -117,7 +117,7 @@ struct Place<'a> {
     begin: &'a Barrier,
 }
 
-impl Place<'_> {
+impl CoreSetup<'_> {
     /// Opens ports, and goes on when all cores have: also one that cannot, for which the others would
     /// wait for ever.
     fn together<T>(&self, open: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
@@ -129,16 +129,18 @@ impl Place<'_> {
 
 pub(super) fn measure(bench: &Bench, point: &Cluster, spec: &Spec) -> Result<Values, Failure> {
     let threads = match point.way {
-        Way::Completion => point.cores.max(1),
-        Way::Threads | Way::Processes => point.cores.max(2),
+        Division::Completion => point.cores.max(1),
+        Division::Threads | Division::Processes => point.cores.max(2),
     };
     let cores = bench.cores(threads as usize)?;
     let burst = burst(point.burst)?;
     let context = Context::new(arena(cores.len() * (SLOTS as usize + 4096), point.frame)?);
     let time = Duration::from_millis(spec.duration_ms);
     let (blocks, account) = match point.way {
-        Way::Processes => processes(bench, point, &context, burst, time, &cores)?,
-        Way::Completion | Way::Threads => one_process(point, &context, burst, time, &cores)?,
+        Division::Processes => processes(bench, point, &context, burst, time, &cores)?,
+        Division::Completion | Division::Threads => {
+            one_process(point, &context, burst, time, &cores)?
+        }
     };
     let mut values = blocks.values().ok_or_else(|| Failure::void("no packet came through"))?;
     // Packets are counted at the end of their path: bursts are not.
@@ -172,7 +174,7 @@ fn one_process(
     cores: &[u32],
 ) -> Result<(Blocks, Account), Failure> {
     let (stop, begin) = (Stop::new(), Barrier::new(cores.len()));
-    let place = Place { point, context, burst, stop: &stop, begin: &begin };
+    let place = CoreSetup { point, context, burst, stop: &stop, begin: &begin };
     let counters: Vec<AtomicU64> = cores.iter().map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -181,8 +183,8 @@ fn one_process(
             threads.push(scope.spawn(move || {
                 let _ = pin_current_thread(core);
                 match (point.way, number) {
-                    (Way::Threads, 0) => hand_over(place, cores.len() - 1),
-                    (Way::Threads, _) => take_over(place, number - 1, counter),
+                    (Division::Threads, 0) => hand_over(place, cores.len() - 1),
+                    (Division::Threads, _) => take_over(place, number - 1, counter),
                     _ => complete(place, counter),
                 }
             }));
@@ -204,18 +206,18 @@ fn sum(counters: &[AtomicU64]) -> u64 {
 }
 
 /// A source of the point's frames.
-fn source(place: &Place<'_>) -> Result<Box<dyn linerate_port::Receive>, Failure> {
+fn source(place: &CoreSetup<'_>) -> Result<Box<dyn linerate_port::Receive>, Failure> {
     let uri = format!("null:?size={}", (place.point.frame as usize).saturating_sub(FCS));
     side(port(place.context, &uri, Direction::Receive)?, |queue| queue.receive.take())
 }
 
 /// The end of the packets' path.
-fn sink(place: &Place<'_>) -> Result<Box<dyn linerate_port::Transmit>, Failure> {
+fn sink(place: &CoreSetup<'_>) -> Result<Box<dyn linerate_port::Transmit>, Failure> {
     side(port(place.context, "null:", Direction::Transmit)?, |queue| queue.transmit.take())
 }
 
 /// Receives, works and sends.
-fn complete(place: &Place<'_>, counter: &AtomicU64) -> Result<Account, Failure> {
+fn complete(place: &CoreSetup<'_>, counter: &AtomicU64) -> Result<Account, Failure> {
     let mut work = Work::new(place.point.work, 0, place.point.touch);
     let mut pool = pool(&place.context.arena, place.burst);
     let mut frame = Frame::new(place.burst);
@@ -231,13 +233,13 @@ fn complete(place: &Place<'_>, counter: &AtomicU64) -> Result<Account, Failure> 
     Ok(meter.account)
 }
 
-fn ring(place: &Place<'_>, worker: usize) -> Result<linerate_port::Port, Failure> {
+fn ring(place: &CoreSetup<'_>, worker: usize) -> Result<linerate_port::Port, Failure> {
     let uri = format!("ring:worker{worker}?slots={SLOTS}");
     port(place.context, &uri, Direction::Both)
 }
 
 /// Receives, and hands bursts over to threads, one after the other.
-fn hand_over(place: &Place<'_>, workers: usize) -> Result<Account, Failure> {
+fn hand_over(place: &CoreSetup<'_>, workers: usize) -> Result<Account, Failure> {
     let mut pool = pool(&place.context.arena, place.burst);
     let mut frame = Frame::new(place.burst);
     let way = |worker| side(ring(place, worker)?, |queue| queue.transmit.take());
@@ -263,7 +265,11 @@ fn hand_over(place: &Place<'_>, workers: usize) -> Result<Account, Failure> {
 }
 
 /// Takes packets from a receiver, works and sends.
-fn take_over(place: &Place<'_>, worker: usize, counter: &AtomicU64) -> Result<Account, Failure> {
+fn take_over(
+    place: &CoreSetup<'_>,
+    worker: usize,
+    counter: &AtomicU64,
+) -> Result<Account, Failure> {
     let mut work = Work::new(place.point.work, 0, place.point.touch);
     let mut pool = pool(&place.context.arena, place.burst);
     let mut frame = Frame::new(place.burst);
@@ -344,7 +350,7 @@ fn processes(
     let names: Vec<(String, u32)> =
         (1..cores.len()).map(|number| (format!("worker{number}"), 1)).collect();
     let granted = Granted { access, cells: SLOTS };
-    let balancer = BalancerUse::new(&broker, "workers", &names, granted, false);
+    let balancer = BalancerHandle::new(&broker, "workers", &names, granted, false);
     let balancer = balancer.map_err(Failure::void)?;
     let mut workers = Vec::new();
     for ((name, _), &core) in names.iter().zip(&cores[1..]) {
@@ -353,14 +359,14 @@ fn processes(
         workers.push(Worker::start(&bench.worker, &task)?);
     }
     let until = Instant::now() + ATTACH_LIMIT;
-    while !names.iter().all(|(name, _)| broker.exchange().is_attached(name)) {
+    while !names.iter().all(|(name, _)| broker.dispatcher().is_attached(name)) {
         if Instant::now() > until {
             return Err(Failure::void("the workers did not attach"));
         }
         thread::sleep(ATTACH_POLL);
     }
     let (stop, begin, counter) = (Stop::new(), Barrier::new(1), [AtomicU64::new(0)]);
-    let place = Place { point, context, burst, stop: &stop, begin: &begin };
+    let place = CoreSetup { point, context, burst, stop: &stop, begin: &begin };
     let (blocks, account) = thread::scope(|scope| {
         let (place, counter) = (&place, &counter);
         let (broker, balancer) = (&broker, balancer.balancer());
@@ -385,7 +391,7 @@ fn processes(
 
 /// Receives, and lends packets to processes, by turns.
 fn lend(
-    place: &Place<'_>,
+    place: &CoreSetup<'_>,
     broker: &Broker,
     balancer: usize,
     counter: &AtomicU64,
@@ -400,7 +406,7 @@ fn lend(
             meter.worked();
         }
         let before = frame.len();
-        broker.exchange().share_out(&[balancer], &[], true, &mut pool, &mut frame, &mut absent);
+        broker.dispatcher().share_out(&[balancer], &[], true, &mut pool, &mut frame, &mut absent);
         if !absent.is_empty() {
             pool.give(&mut absent);
             return Err(Failure::void("a worker has ended"));

@@ -8,7 +8,7 @@ use linerate_port::Context;
 use super::{
     Failure, arena,
     example::Example,
-    graph::{Capture, How, Run, Windows, run, run_plan},
+    graph::{Capture, Run, RunOptions, Windows, run, run_plan},
     probes,
 };
 use crate::{
@@ -28,8 +28,8 @@ const MEASURED: &str = "x";
 
 pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result<Values, Failure> {
     let frames = frames(Destinations::Uniform, ADDRESSES, 64, spec.seed).map_err(Failure::void)?;
-    let capture = Capture::of(&frames)?;
-    let how = How {
+    let capture = Capture::from_frames(&frames)?;
+    let run_options = RunOptions {
         vector: point.vector,
         time: Duration::from_millis(spec.duration_ms),
         context: Context::new(arena(8192, 64)?),
@@ -42,7 +42,7 @@ pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result
     };
     let windows = match configuration {
         Some(configuration) => {
-            let How { vector, time, context } = how;
+            let RunOptions { vector, time, context } = run_options;
             let variables = vec![("FRAMES".into(), capture.uri.clone())];
             let configuration = &configuration;
             run(library, Run { configuration, variables, at: MEASURED, vector, time, context })?
@@ -54,8 +54,9 @@ pub(super) fn measure(library: &Library, point: &Element, spec: &Spec) -> Result
                 let class = &point.class;
                 Failure::Unsupported(format!("there is no class {class}; cases are {cases}"))
             })?;
-            let Example { library, plan, at, writes } = Example::of(class, library, &capture.uri)?;
-            run_plan(&library, plan, at, how, &writes)?
+            let Example { library, plan, at, writes } =
+                Example::for_class(class, library, &capture.uri)?;
+            run_plan(&library, plan, at, run_options, &writes)?
         }
         None => {
             let reason = format!("{} cannot be measured with arguments of its own", point.class);

@@ -8,8 +8,8 @@ use linerate_graph::{
 
 use super::Failure;
 use crate::{
+    packet_trace,
     plan::stand_in::{NO_LIMIT, has_limit, put_behind, replace_ports},
-    tape,
 };
 
 /// Class that makes packets beginning with their IP header, unlike those of ports.
@@ -28,12 +28,16 @@ pub(super) struct Example {
 
 impl Example {
     /// The example of a class; `frames` is a port that brings packets over and over.
-    pub(super) fn of(class: &Class, library: &Library, frames: &str) -> Result<Example, Failure> {
+    pub(super) fn for_class(
+        class: &Class,
+        library: &Library,
+        frames: &str,
+    ) -> Result<Example, Failure> {
         if class.role == Role::Io {
             let reason = format!("what {} costs is what its port does", class.name);
             return Err(Failure::Unsupported(reason));
         }
-        let library = tape::with_own(library).map_err(Failure::unsupported)?;
+        let library = packet_trace::with_own(library).map_err(Failure::unsupported)?;
         let mut sources = SourceMap::new();
         let file = sources.add("example", class.example);
         let mut none = |_: &str, _: &str| -> Result<_, Option<_>> { Err(None) };
@@ -63,7 +67,7 @@ impl Example {
         }
         let span = Span { file, start: 0, end: 0 };
         let landmark = Landmark { span, file: "example".into(), line: 0 };
-        flat.elements.push(tape::keeper(None, landmark));
+        flat.elements.push(packet_trace::run_timer(None, landmark));
         let plan = checked(flat)?;
         let at = plan.elements.iter().position(|element| element.class.name == class.name);
         let at = at.filter(|at| {
@@ -115,7 +119,7 @@ mod tests {
     fn every_class_that_packets_come_to_has_one() {
         let library = linerate_elements::library();
         for class in library.iter().filter(|class| class.role != Role::Io) {
-            match Example::of(class, &library, "null:") {
+            match Example::for_class(class, &library, "null:") {
                 Ok(example) => {
                     assert_eq!(example.plan.elements[example.at].class.name, class.name);
                 }
@@ -131,7 +135,9 @@ mod tests {
     #[test]
     fn sources_go_on_and_idle_ones_begin() {
         let library = linerate_elements::library();
-        let of = |name: &str| Example::of(library.find(name).unwrap(), &library, "null:").unwrap();
+        let of = |name: &str| {
+            Example::for_class(library.find(name).unwrap(), &library, "null:").unwrap()
+        };
         let limited = of("Truncate");
         assert_eq!(limited.writes.len(), 1);
         assert!(limited.writes[0].0.ends_with(".limit"), "{:?}", limited.writes);

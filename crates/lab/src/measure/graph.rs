@@ -27,7 +27,7 @@ use crate::{
 /// A window of the measurement: longer than the interval in which workers publish their counts.
 const WINDOW: Duration = Duration::from_millis(25);
 /// Longest time until the first packet.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for which tables fill and caches warm up before.
 const WARM: Duration = Duration::from_millis(15);
 
@@ -146,12 +146,12 @@ pub(super) fn run(library: &Library, run: Run<'_>) -> Result<Windows, Failure> {
     let Some(plan) = loaded.plan else { return Err(Failure::void(loaded.found.click())) };
     let at = plan.find(run.at);
     let at = at.ok_or_else(|| Failure::void(format!("no element is called {}", run.at)))?;
-    let how = How { vector: run.vector, time: run.time, context: run.context };
-    run_plan(library, plan, at, how, &[])
+    let run_options = RunOptions { vector: run.vector, time: run.time, context: run.context };
+    run_plan(library, plan, at, run_options, &[])
 }
 
 /// Options of running a checked configuration.
-pub(super) struct How {
+pub(super) struct RunOptions {
     pub(super) vector: u32,
     pub(super) time: Duration,
     pub(super) context: Context,
@@ -163,10 +163,10 @@ pub(super) fn run_plan(
     library: &Library,
     plan: Plan,
     at: usize,
-    how: How,
+    run_options: RunOptions,
     writes: &[(String, String)],
 ) -> Result<Windows, Failure> {
-    let How { vector, time, context } = how;
+    let RunOptions { vector, time, context } = run_options;
     // The output of elements is not read here.
     let console = Console::new(io::sink(), io::sink());
     let (frame_limit, idle) = (burst(vector)?, Idle::Poll);
@@ -214,7 +214,7 @@ pub(crate) fn drive(
             let last = ends.last().filter(|last| last.on_core >= time);
             ends.len() > count as usize && last.is_some_and(|last| came(last) > came(&ends[0]))
         };
-        while !is_enough(&ends) && (ends.len() <= count as usize || start.elapsed() < PATIENCE) {
+        while !is_enough(&ends) && (ends.len() <= count as usize || start.elapsed() < TIMEOUT) {
             thread::sleep(window);
             ends.push(now());
         }
@@ -250,7 +250,7 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn of(frames: &[Vec<u8>]) -> Result<Capture, Failure> {
+    pub(super) fn from_frames(frames: &[Vec<u8>]) -> Result<Capture, Failure> {
         let dir = tempfile::tempdir().map_err(Failure::void)?;
         let file = dir.path().join("frames.pcap");
         let made = Writer::create(&file, &CaptureOptions::new(Format::Pcap));
@@ -265,7 +265,7 @@ impl Capture {
 
 pub(super) fn measure(library: &Library, point: &Graph, spec: &Spec) -> Result<Values, Failure> {
     let frames = frames(point.destinations, point.addresses, point.frame, spec.seed);
-    let capture = Capture::of(&frames.map_err(Failure::unsupported)?)?;
+    let capture = Capture::from_frames(&frames.map_err(Failure::unsupported)?)?;
     let mut variables: Vec<_> = point.variables.clone().into_iter().collect();
     variables.push(("FRAMES".into(), capture.uri.clone()));
     let point = Run {

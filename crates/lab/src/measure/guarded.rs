@@ -85,16 +85,18 @@ impl Guarded {
         };
         let time = Duration::from_millis(spec.duration_ms) + self.allowance;
         let failure = match server.ask(spec, Instant::now() + time, stop) {
-            Answer::Measured(measured) => {
+            WorkerReply::Measured(measured) => {
                 self.server = Some(server);
                 return Ok(Some(measured));
             }
-            Answer::Stopped => return Ok(None),
-            Answer::Late => {
+            WorkerReply::Stopped => return Ok(None),
+            WorkerReply::TimedOut => {
                 format!("it did not end within {} s", time.as_secs_f64().ceil())
             }
-            Answer::Nonsense(line) => format!("the process that measured it said {line:?}"),
-            Answer::Ended => format!("the process that measured it ended: {}", server.ending()?),
+            WorkerReply::Malformed(line) => format!("the process that measured it said {line:?}"),
+            WorkerReply::Ended => {
+                format!("the process that measured it ended: {}", server.ending()?)
+            }
         };
         Ok(Some((Outcome::Void, Some(failure), Values::new())))
     }
@@ -109,14 +111,14 @@ struct Server {
 }
 
 /// Result of asking the process.
-enum Answer {
+enum WorkerReply {
     Measured(Measured),
     /// The user wants no more.
     Stopped,
     /// The process took too long.
-    Late,
+    TimedOut,
     /// The line is no answer.
-    Nonsense(String),
+    Malformed(String),
     /// The process has closed its input or output.
     Ended,
 }
@@ -136,19 +138,21 @@ impl Server {
         Ok(Server { child, specs, answers })
     }
 
-    fn ask(&mut self, spec: &Spec, end: Instant, stop: impl Fn() -> bool) -> Answer {
+    fn ask(&mut self, spec: &Spec, end: Instant, stop: impl Fn() -> bool) -> WorkerReply {
         if writeln!(self.specs, "{}", spec.canonical()).is_err() {
-            return Answer::Ended;
+            return WorkerReply::Ended;
         }
         loop {
             match self.answers.recv_timeout(STOP_POLL) {
                 Ok(line) => match serde_json::from_str(&line) {
-                    Ok(measured) => return Answer::Measured(measured),
-                    Err(_) => return Answer::Nonsense(line),
+                    Ok(measured) => return WorkerReply::Measured(measured),
+                    Err(_) => return WorkerReply::Malformed(line),
                 },
-                Err(RecvTimeoutError::Disconnected) => return Answer::Ended,
-                Err(RecvTimeoutError::Timeout) if stop() => return Answer::Stopped,
-                Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return Answer::Late,
+                Err(RecvTimeoutError::Disconnected) => return WorkerReply::Ended,
+                Err(RecvTimeoutError::Timeout) if stop() => return WorkerReply::Stopped,
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= end => {
+                    return WorkerReply::TimedOut;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
@@ -178,7 +182,7 @@ impl Drop for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::{Kind, Load};
+    use crate::point::{Load, Point};
 
     /// A process that answers one spec and does something with the next.
     fn guarded(then: &str, allowance: Duration) -> Guarded {
@@ -189,7 +193,7 @@ mod tests {
     }
 
     fn spec(cycles: u32) -> Spec {
-        Spec { duration_ms: 0, ..Spec::new(Kind::Load(Load { cycles })) }
+        Spec { duration_ms: 0, ..Spec::new(Point::Load(Load { cycles })) }
     }
 
     const LONG: Duration = Duration::from_secs(100);

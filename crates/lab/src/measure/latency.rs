@@ -26,9 +26,9 @@ use super::{
     work::Work,
 };
 use crate::{
-    inlet::Latency,
     instruments::Energy,
     point::{self, Spec, Touch, Values, value},
+    rx_queues::Latency,
 };
 
 /// Length of a packet, and where the time it was due is in it.
@@ -37,7 +37,7 @@ const STAMP: std::ops::Range<usize> = 14..22;
 /// Windows in which the worker is flooded to find its highest rate.
 const WINDOWS: usize = 25;
 /// Longest time the worker may take to begin, and to end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Most by which one packet in a hundred may be late: delays of the sender are not the worker's
 /// latency.
 const LATE: Duration = Duration::from_millis(1);
@@ -67,7 +67,7 @@ pub(super) fn measure(
         empty_work: point.burst_work,
         work: Work::new(point.work, point.burst_work, Touch::None),
     };
-    let done = Done::default();
+    let done = WorkerCounts::default();
     let stop = Stop::new();
     let mut tester = Tester {
         pool: pool(&context.arena, BATCH),
@@ -109,21 +109,26 @@ struct Worker {
 
 /// The worker's counts, for the other thread.
 #[derive(Default)]
-struct Done {
+struct WorkerCounts {
     packets: AtomicU64,
     bursts: AtomicU64,
     /// Processor time, in nanoseconds.
     processor: AtomicU64,
 }
 
-impl Done {
+impl WorkerCounts {
     fn now(&self) -> [f64; 3] {
         [&self.packets, &self.bursts, &self.processor].map(|count| count.load(Relaxed) as f64)
     }
 }
 
 impl Worker {
-    fn run(mut self, pool: &mut PoolCache, done: &Done, stop: &Stop) -> Result<(), PortError> {
+    fn run(
+        mut self,
+        pool: &mut PoolCache,
+        done: &WorkerCounts,
+        stop: &Stop,
+    ) -> Result<(), PortError> {
         let mut frame = Frame::new(self.burst);
         let mut sleeper = Sleeper::new(self.idle);
         let mut nothing = Frame::new(1);
@@ -177,7 +182,7 @@ impl Tester {
         &mut self,
         point: &point::Latency,
         spec: &Spec,
-        done: &Done,
+        done: &WorkerCounts,
     ) -> Result<Values, Failure> {
         if point.load_percent == 0 {
             return Err(Failure::unsupported("a load of 0 sends nothing"));
@@ -232,14 +237,14 @@ impl Tester {
     }
 
     /// The worker's rate when there is always more: packets per second.
-    fn flood(&mut self, done: &Done) -> Result<f64, Failure> {
+    fn flood(&mut self, done: &WorkerCounts) -> Result<f64, Failure> {
         let mut rates = Vec::new();
         let (mut sent, mut received) = (0, 0);
         let start = Instant::now();
         let mut window = (Instant::now(), done.now()[0]);
         // Windows in which the worker did not run say nothing; on a machine that
         // others use there are such.
-        while rates.len() < WINDOWS && start.elapsed() < PATIENCE {
+        while rates.len() < WINDOWS && start.elapsed() < TIMEOUT {
             let room = BATCH - self.out.len();
             self.pool.take(&mut self.out, room, LENGTH);
             sent += self.send.transmit(&mut self.pool, &mut self.out)?;
@@ -263,7 +268,7 @@ impl Tester {
 
     /// Receives all that is still on its way.
     fn drain(&mut self, mut left: usize, mut each: impl FnMut(u64, u64)) -> Result<(), Failure> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while left > 0 {
             left = left.saturating_sub(self.take_back(&mut each)?);
             if Instant::now() > end {
@@ -288,7 +293,7 @@ impl Tester {
     }
 
     /// Sends at random times at this rate, and takes the time of the packets that come back.
-    fn offer(&mut self, rate: f64, time: Duration, seed: u64) -> Result<Found, Failure> {
+    fn offer(&mut self, rate: f64, time: Duration, seed: u64) -> Result<LoadResult, Failure> {
         let mut random = fastrand::Rng::with_seed(seed);
         let gap = cycles_per_second() / rate;
         let nanoseconds = 1e9 / cycles_per_second();
@@ -297,7 +302,7 @@ impl Tester {
         let start = cycles();
         let (end, window) = (start + cycles_in(time), cycles_in(WINDOW) as f64);
         let mut due = start as f64 + draw();
-        let mut found = Found::default();
+        let mut found = LoadResult::default();
         let mut means = Means::new(start as f64, window);
         let mut received = 0;
         loop {
@@ -338,7 +343,7 @@ impl Tester {
 
 /// Counts and latencies under an offered load.
 #[derive(Default)]
-struct Found {
+struct LoadResult {
     sent: u64,
     lost: u64,
     latency: Latency,

@@ -44,14 +44,14 @@ pub use self::{
 };
 use crate::{
     instruments::{Pace, waited},
-    point::{Driver, Kind, Outcome, Spec, Values, value},
+    point::{Driver, Outcome, Point, Spec, Values, value},
 };
 
 /// Time that a point may wait for an undisturbed core and be measured again for the want of one;
 /// the rest is left to the points after it.
-const PATIENCE: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_millis(250);
 /// Most time that is saved up.
-const PATIENCE_MAX: Duration = Duration::from_secs(3);
+const TIMEOUT_MAX: Duration = Duration::from_secs(3);
 
 /// The reason why a point has no figures.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ pub struct Bench {
     cpu: Cpu,
     /// The words of a command that, with a task behind them, starts a process which [works](work()).
     worker: Vec<OsString>,
-    calm: Mutex<Calm>,
+    noise_filter: Mutex<NoiseFilter>,
     /// Set when the pace of undisturbed cores is known from before.
     knows_pace: bool,
     /// The interfaces, made for the first point that needs them.
@@ -94,20 +94,20 @@ pub struct Bench {
 
 /// Known pace of the machine, and waiting time.
 #[derive(Debug, Default)]
-struct Calm {
+struct NoiseFilter {
     /// Once it was looked for.
     pace: Option<Pace>,
     /// Rest of the time to wait.
-    patience: Duration,
+    wait_budget: Duration,
 }
 
 impl Bench {
     /// Looks at the machine's cores. Elements are those of `library`.
     pub fn new(library: Library) -> Bench {
         cycles_per_second();
-        let (calm, network) = (Mutex::default(), OnceLock::new());
+        let (noise_filter, network) = (Mutex::default(), OnceLock::new());
         let (cpu, worker) = (Cpu::inspect(), Vec::new());
-        Bench { library, cpu, worker, calm, knows_pace: false, network }
+        Bench { library, cpu, worker, noise_filter, knows_pace: false, network }
     }
 
     /// Knows how to start processes that are handed packets: a program and its first arguments, to which
@@ -123,8 +123,8 @@ impl Bench {
 
     /// Takes the pace of the machine's undisturbed cores.
     pub fn with_pace(self, fastest: Option<f64>) -> Bench {
-        let calm = Calm { pace: fastest.map(Pace::known), ..Calm::default() };
-        Bench { calm: Mutex::new(calm), knows_pace: fastest.is_some(), ..self }
+        let noise_filter = NoiseFilter { pace: fastest.map(Pace::known), ..NoiseFilter::default() };
+        Bench { noise_filter: Mutex::new(noise_filter), knows_pace: fastest.is_some(), ..self }
     }
 
     /// Measures a point: takes its duration and some tens of milliseconds.
@@ -156,20 +156,20 @@ impl Bench {
             if driver.is_some_and(Driver::needs_interfaces) {
                 self.network()?.enter()?;
             }
-            self.undisturbed(&cores, PATIENCE, measure)
+            self.undisturbed(&cores, TIMEOUT, measure)
         })
     }
 
     /// Measures on the least disturbed core. Where the cores' pace is known, the time to wait grows
-    /// by `patience`.
-    pub(crate) fn on_calm_core(
+    /// by `wait_budget`.
+    pub(crate) fn on_idle_core(
         &self,
-        patience: Duration,
+        wait_budget: Duration,
         measure: impl Fn() -> Result<Values, Failure> + Send,
     ) -> Result<Values, Failure> {
         let cores = self.cores(self.cpu.allowed.len())?;
-        let patience = if self.knows_pace { patience } else { PATIENCE };
-        on_thread(|| self.undisturbed(&cores, patience, measure))
+        let wait_budget = if self.knows_pace { wait_budget } else { TIMEOUT };
+        on_thread(|| self.undisturbed(&cores, wait_budget, measure))
     }
 
     fn undisturbed(
@@ -178,13 +178,13 @@ impl Bench {
         more: Duration,
         measure: impl Fn() -> Result<Values, Failure>,
     ) -> Result<Values, Failure> {
-        let mut calm = self.calm.lock().unwrap_or_else(PoisonError::into_inner);
-        let Calm { pace, patience } = &mut *calm;
+        let mut noise_filter = self.noise_filter.lock().unwrap_or_else(PoisonError::into_inner);
+        let NoiseFilter { pace, wait_budget } = &mut *noise_filter;
         let pace = pace.get_or_insert_with(Pace::new);
-        *patience = (*patience + more).min(PATIENCE_MAX.max(more));
+        *wait_budget = (*wait_budget + more).min(TIMEOUT_MAX.max(more));
         let mut best: Option<(f64, Values)> = None;
         loop {
-            *patience = patience.saturating_sub(pace.wait(cores, *patience));
+            *wait_budget = wait_budget.saturating_sub(pace.wait(cores, *wait_budget));
             let (start, before, waiting) = (Instant::now(), pace.sample(), waited());
             let mut values = measure()?;
             let waiting = waited().saturating_sub(waiting).as_secs_f64();
@@ -196,9 +196,9 @@ impl Bench {
             if best.as_ref().is_none_or(|(known, _)| disturbance < *known) {
                 best = Some((disturbance, values));
             }
-            *patience = patience.saturating_sub(start.elapsed());
+            *wait_budget = wait_budget.saturating_sub(start.elapsed());
             if let Some((_, values)) =
-                best.take_if(|(found, _)| *found <= 1.0 || patience.is_zero())
+                best.take_if(|(found, _)| *found <= 1.0 || wait_budget.is_zero())
             {
                 return Ok(values);
             }
@@ -207,19 +207,19 @@ impl Bench {
 
     fn measure_once(&self, spec: &Spec) -> Result<Values, Failure> {
         match &spec.kind {
-            Kind::Forward(forward) => forward::measure(self, forward, spec),
-            Kind::Receive(side) => side::receive(side, spec),
-            Kind::Transmit(side) => side::transmit(side, spec),
-            Kind::Graph(graph) => graph::measure(&self.library, graph, spec),
-            Kind::Element(element) => element::measure(&self.library, element, spec),
-            Kind::Pipeline(pipeline) => pipeline::measure(self, pipeline, spec),
-            Kind::Cluster(point) => cluster::measure(self, point, spec),
-            Kind::Walk(walk) => instrument::walk(walk, spec),
-            Kind::Load(load) => instrument::load(load, spec),
-            Kind::PollRate(poll) => poll_rate::measure(poll, spec),
-            Kind::Latency(latency) => latency::measure(self, latency, spec),
-            Kind::Inline(inline) => inline::measure(inline, spec),
-            Kind::BatchCase(case) => application::measure(self, case, spec),
+            Point::Forward(forward) => forward::measure(self, forward, spec),
+            Point::Receive(side) => side::receive(side, spec),
+            Point::Transmit(side) => side::transmit(side, spec),
+            Point::Graph(graph) => graph::measure(&self.library, graph, spec),
+            Point::Element(element) => element::measure(&self.library, element, spec),
+            Point::Pipeline(pipeline) => pipeline::measure(self, pipeline, spec),
+            Point::Cluster(point) => cluster::measure(self, point, spec),
+            Point::Walk(walk) => instrument::walk(walk, spec),
+            Point::Load(load) => instrument::load(load, spec),
+            Point::PollRate(poll) => poll_rate::measure(poll, spec),
+            Point::Latency(latency) => latency::measure(self, latency, spec),
+            Point::Inline(inline) => inline::measure(inline, spec),
+            Point::BatchCase(case) => application::measure(self, case, spec),
         }
     }
 
@@ -247,13 +247,13 @@ fn on_thread(measure: impl FnOnce() -> Result<Values, Failure> + Send) -> Result
 }
 
 /// The driver whose ports a point opens on its own thread.
-fn driver_of(kind: &Kind) -> Option<Driver> {
+fn driver_of(kind: &Point) -> Option<Driver> {
     match kind {
-        Kind::Forward(forward) => Some(forward.driver),
-        Kind::Receive(side) | Kind::Transmit(side) => Some(side.driver),
-        Kind::PollRate(poll) => Some(poll.driver),
-        Kind::Inline(inline) => Some(inline::driver(inline.path)),
-        Kind::BatchCase(case) => Some(case.driver),
+        Point::Forward(forward) => Some(forward.driver),
+        Point::Receive(side) | Point::Transmit(side) => Some(side.driver),
+        Point::PollRate(poll) => Some(poll.driver),
+        Point::Inline(inline) => Some(inline::driver(inline.path)),
+        Point::BatchCase(case) => Some(case.driver),
         _ => None,
     }
 }

@@ -26,7 +26,7 @@ const OUT_FAR: &str = "out1";
 pub(super) const LONGEST: u32 = 1518;
 
 /// Longest time until the child has its namespace.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The reason why there is no network to measure in.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ impl Network {
         let holder = NamespaceHolder(holder);
         let path = format!("/proc/{}/ns/net", holder.0.id());
         let ours = fs::read_link("/proc/self/ns/net").map_err(NetworkError::Namespace)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while fs::read_link(&path).map_err(NetworkError::Namespace)? == ours {
             if Instant::now() > deadline {
                 return Err(NetworkError::Namespace(io::ErrorKind::TimedOut.into()));

@@ -49,10 +49,10 @@ impl PortPair {
         let length = frame as usize - FCS;
         let near = |uri: &str| port(context, uri, Direction::Both);
         match driver {
-            Driver::Null => PortPair::of(near(&format!("null:?size={length}"))?),
+            Driver::Null => PortPair::from_port(near(&format!("null:?size={length}"))?),
             Driver::Ring => {
                 let uri = format!("ring:lane{index}?loop&slots={slots}&seed={slots}&size={length}");
-                PortPair::of(near(&uri)?)
+                PortPair::from_port(near(&uri)?)
             }
             Driver::Packet | Driver::Xdp if index > 0 => {
                 let reason = format!("{driver} ports are measured one lane at a time");
@@ -76,7 +76,7 @@ impl PortPair {
         }
     }
 
-    fn of(mut port: Port) -> Result<PortPair, Failure> {
+    fn from_port(mut port: Port) -> Result<PortPair, Failure> {
         let queue = &mut port.queues[0];
         let none = || Failure::void("a port without a side");
         Ok(PortPair {

@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn every_probe_runs_and_its_element_gets_packets() {
         let frames = frames(Destinations::Uniform, 4096, 64, 1).unwrap();
-        let capture = Capture::of(&frames).unwrap();
+        let capture = Capture::from_frames(&frames).unwrap();
         for class in classes() {
             let configuration = configuration(class).unwrap();
             let windows = probe(&configuration, &capture.uri);
@@ -304,7 +304,7 @@ mod tests {
         let class = |name| library.find(name).unwrap();
         let text = with_arguments(class("IPClassifier"), &arguments).unwrap();
         let frames = frames(Destinations::Static, 1, 64, 1).unwrap();
-        let windows = probe(&text, &Capture::of(&frames).unwrap().uri);
+        let windows = probe(&text, &Capture::from_frames(&frames).unwrap().uri);
         assert!(windows.unwrap().rate(1).is_some());
         assert_eq!(with_arguments(class("Counter"), &arguments), None);
         assert!(ARGUED.iter().all(|(name, _)| has_probe(class(name))));
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn classes_of_others_are_measured() {
         let frames = frames(Destinations::Static, 1, 64, 1).unwrap();
-        let frames = Capture::of(&frames).unwrap();
+        let frames = Capture::from_frames(&frames).unwrap();
         let library = linerate_elements::library();
         for (name, config, outputs) in [("CheckLength", "99", 2), ("Suppressor", "", 1)] {
             assert!(!is_known(name) && has_probe(library.find(name).unwrap()));

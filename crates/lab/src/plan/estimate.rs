@@ -9,9 +9,9 @@ use linerate_model::{
 use serde::Serialize;
 
 use super::{
-    Part, Visit,
-    cold::coldness,
-    draws::{Basis, Charge, draws},
+    PathRole, Visit,
+    cache_pressure::coldness,
+    monte_carlo::{Basis, CostTerm, draws},
 };
 use crate::{
     calibration::{COLD, Calibrated, ENGINE, ElementFit, ROUND},
@@ -41,7 +41,7 @@ const ALL: &str = "configuration";
 
 /// The part of a calibration to be used.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct EstimateInputs {
     /// The ports that packets come from and go to.
     pub ports: Ports,
     /// Clock, burst, frame, load, workers and limits.
@@ -50,7 +50,7 @@ pub struct Question {
 
 /// An element with its cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Line {
+pub struct ElementCost {
     /// Its frames and packets.
     #[serde(flatten)]
     pub visit: Visit,
@@ -77,7 +77,7 @@ pub struct Estimated {
     /// The scenario of the prediction.
     pub scenario: Scenario,
     /// The elements with their costs, in the order of the configuration.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ElementCost>,
 }
 
 /// Elements have no measured cost.
@@ -126,7 +126,7 @@ pub fn with_arguments(class: &str, config: &str) -> String {
 }
 
 /// The cost of an element, with its name and basis.
-struct Found<'a> {
+struct CostMatch<'a> {
     name: String,
     basis: Basis,
     fitted: &'a ElementFit,
@@ -134,28 +134,28 @@ struct Found<'a> {
 
 /// Finds the cost of an element, or of a port with samples: alone, with its arguments, by its class,
 /// or the first case of that.
-fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<Found<'a>> {
+fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<CostMatch<'a>> {
     let class = match visit.part {
-        Part::Element => visit.class,
-        Part::Receive => SAMPLES.0,
-        Part::Transmit => SAMPLES.1,
+        PathRole::Element => visit.class,
+        PathRole::Receive => SAMPLES.0,
+        PathRole::Transmit => SAMPLES.1,
     };
     let alone = visit.alone.as_ref().and_then(|key| calibrated.alone.get(key));
     if let Some(fitted) = alone {
-        let plain = visit.part != Part::Element || visit.config.is_empty();
+        let plain = visit.part != PathRole::Element || visit.config.is_empty();
         let name = if plain { class.to_owned() } else { with_arguments(class, &visit.config) };
-        return Some(Found { name, basis: Basis::Alone, fitted });
+        return Some(CostMatch { name, basis: Basis::Alone, fitted });
     }
     let elements = &calibrated.elements;
     let exact = with_arguments(class, &visit.config);
-    if let Some(fitted) = elements.get(&exact).filter(|_| visit.part == Part::Element) {
-        return Some(Found { name: exact, basis: Basis::Arguments, fitted });
+    if let Some(fitted) = elements.get(&exact).filter(|_| visit.part == PathRole::Element) {
+        return Some(CostMatch { name: exact, basis: Basis::Arguments, fitted });
     }
     let case = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == class);
     let own = elements.get_key_value(class);
     let (name, fitted) = own.or_else(|| elements.iter().find(|(name, _)| case(name)))?;
     let basis = if depends_on_arguments(class) { Basis::OtherArguments } else { Basis::Class };
-    Some(Found { name: name.clone(), basis, fitted })
+    Some(CostMatch { name: name.clone(), basis, fitted })
 }
 
 /// The basis of an element's cost; `None` where it was never measured.
@@ -170,9 +170,9 @@ pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> V
         .iter()
         .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit).is_none())
         .filter_map(|visit| match visit.part {
-            Part::Element => Some(visit.class.to_owned()),
-            Part::Receive => (*ports == Ports::Samples).then(|| SAMPLES.0.to_owned()),
-            Part::Transmit => (*ports == Ports::Samples).then(|| SAMPLES.1.to_owned()),
+            PathRole::Element => Some(visit.class.to_owned()),
+            PathRole::Receive => (*ports == Ports::Samples).then(|| SAMPLES.0.to_owned()),
+            PathRole::Transmit => (*ports == Ports::Samples).then(|| SAMPLES.1.to_owned()),
         })
         .collect();
     classes.sort_unstable();
@@ -185,7 +185,7 @@ pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> V
 pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, String)> {
     let mut found: Vec<_> = visits
         .iter()
-        .filter(|visit| visit.part == Part::Element)
+        .filter(|visit| visit.part == PathRole::Element)
         .filter(|visit| basis_of(calibrated, visit) == Some(Basis::OtherArguments))
         .map(|visit| (visit.class, visit.config.clone()))
         .collect();
@@ -229,17 +229,17 @@ fn ordering(calibrated: &Calibrated) -> Option<Cost> {
 /// When no element has a measured cost, or the driver or sample packets have none.
 pub fn estimate(
     calibrated: &Calibrated,
-    question: &Question,
+    inputs: &EstimateInputs,
     visits: &[Visit],
 ) -> Result<Estimated, EstimateError> {
-    let classes = unmeasured(calibrated, visits, &question.ports);
+    let classes = unmeasured(calibrated, visits, &inputs.ports);
     let others = of_others(calibrated);
     let is_sample = |class: &String| [SAMPLES.0, SAMPLES.1].contains(&class.as_str());
-    let samples_missing = question.ports == Ports::Samples && classes.iter().any(is_sample);
+    let samples_missing = inputs.ports == Ports::Samples && classes.iter().any(is_sample);
     if samples_missing || !classes.is_empty() && others.is_empty() {
         return Err(Unmeasured { classes }.into());
     }
-    let io = match &question.ports {
+    let io = match &inputs.ports {
         Ports::Driver(driver) => Some(ports(calibrated, driver)?),
         Ports::Nothing | Ports::Samples => None,
     };
@@ -251,18 +251,18 @@ pub fn estimate(
     let mut lines = Vec::new();
     for (visit, cold) in visits.iter().zip(coldness(visits)) {
         let (times, vector) = (visit.times, Packets::new(visit.mean_vector.max(1.0)));
-        let charge = |name: String, basis: Basis, costs: Vec<Cost>| Charge {
+        let charge = |name: String, basis: Basis, costs: Vec<Cost>| CostTerm {
             name,
             basis,
             costs,
             times,
             vector,
         };
-        let own = match (visit.part, &question.ports) {
-            (Part::Element, _) if FREE.contains(&visit.class) => {
+        let own = match (visit.part, &inputs.ports) {
+            (PathRole::Element, _) if FREE.contains(&visit.class) => {
                 charge("nothing".into(), Basis::Free, Vec::new())
             }
-            (Part::Element, _) | (_, Ports::Samples) => match find(calibrated, visit) {
+            (PathRole::Element, _) | (_, Ports::Samples) => match find(calibrated, visit) {
                 Some(found) => charge(found.name, found.basis, costs(found.fitted)),
                 None => charge(visit.class.into(), Basis::Others, others.clone()),
             },
@@ -270,7 +270,7 @@ pub fn estimate(
             (part, Ports::Driver(driver)) => {
                 let (does, costs) = match (part, &io) {
                     (_, None) => ("using", Vec::new()),
-                    (Part::Receive, Some(io)) => ("receiving", io.receive.clone()),
+                    (PathRole::Receive, Some(io)) => ("receiving", io.receive.clone()),
                     (_, Some(io)) => ("sending", io.transmit.clone()),
                 };
                 charge(format!("{does}, {driver} ports"), Basis::Port, costs)
@@ -289,7 +289,7 @@ pub fn estimate(
         // A round has the call of the element that starts packets in it, and the cost of ports has
         // both.
         let (name, of_engine) = if visit.starts { (ROUND, &round) } else { (ENGINE, &call) };
-        let is_called = visit.part == Part::Element || question.ports == Ports::Samples;
+        let is_called = visit.part == PathRole::Element || inputs.ports == Ports::Samples;
         if let Some(costs) = of_engine.as_ref().filter(|_| is_called) {
             all.push(charge(name.into(), Basis::Port, costs.clone()));
         }
@@ -298,8 +298,8 @@ pub fn estimate(
                 |cost: &Cost| Cost::new(cold * cost.per_packet.get(), cold * cost.per_burst.get());
             all.push(charge(COLD.into(), Basis::Class, costs.iter().map(of).collect()));
         }
-        let cycles: f64 = all.iter().map(Charge::best).sum();
-        lines.push(Line {
+        let cycles: f64 = all.iter().map(CostTerm::best).sum();
+        lines.push(ElementCost {
             visit: visit.clone(),
             charged,
             basis,
@@ -314,7 +314,7 @@ pub fn estimate(
         receive: false,
         transmit: false,
         elements: vec![linerate_model::Visit { element: ALL.into(), times: 1.0 }],
-        ..question.scenario.clone()
+        ..inputs.scenario.clone()
     };
     Ok(Estimated { calibration, firm, scenario, lines })
 }
@@ -373,7 +373,7 @@ fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
 }
 
 /// A calibration in which all elements are one, and as likely ones.
-fn sum(calibrated: &Calibrated, charges: &[Charge], firm: bool) -> Calibration {
+fn sum(calibrated: &Calibrated, charges: &[CostTerm], firm: bool) -> Calibration {
     let contention = calibrated.scaling.as_ref().map_or(0.0, |one| one.estimate.value);
     let with = |cycles: f64| Costs {
         elements: BTreeMap::from([(ALL.to_owned(), Cost::new(cycles, 0.0))]),
@@ -381,7 +381,7 @@ fn sum(calibrated: &Calibrated, charges: &[Charge], firm: bool) -> Calibration {
         scaling: linerate_model::Scaling { contention, coherence: 0.0 },
         ..Costs::default()
     };
-    let best = charges.iter().map(Charge::best).sum();
+    let best = charges.iter().map(CostTerm::best).sum();
     let samples = draws(charges, firm).into_iter().map(with).collect();
     Calibration { costs: with(best), samples }
 }
@@ -395,14 +395,14 @@ mod tests {
     use super::*;
     use crate::{
         calibration::calibrate,
-        point::{Element, Forward, Kind, Outcome, Record, Spec, Values, value},
+        point::{Element, Forward, Outcome, Point, Record, Spec, Values, value},
     };
 
     /// Elements of 10 + 40/B, 0 + 20/B and, of the engine, 1 + 6/B cycles; input
     /// and output of rings at 30 + 100/B, of null ports at 10 + 40/B.
     fn calibrated() -> Calibrated {
         let mut records = Vec::new();
-        let mut add = |kind: Kind, name: &str, value: f64| {
+        let mut add = |kind: Point, name: &str, value: f64| {
             let values = [(name.to_owned(), value), (value::COUNTER.to_owned(), 1e9)];
             let outcome = (Outcome::Measured, None, Values::from(values));
             records.push(Record::new(Spec::new(kind), "x", "m", outcome));
@@ -412,20 +412,20 @@ mod tests {
             let over = |a: f64, b: f64| a + b / f64::from(vector);
             for (class, a, b) in parts {
                 let element = Element { class: class.into(), vector, arguments: None };
-                add(Kind::Element(element), value::CYCLES, over(a, b));
+                add(Point::Element(element), value::CYCLES, over(a, b));
             }
             for (driver, a, b) in [
                 (crate::point::Driver::Ring, 30.0, 100.0),
                 (crate::point::Driver::Null, 10.0, 40.0),
             ] {
                 let forward = Forward { driver, burst: vector, ..Forward::default() };
-                add(Kind::Forward(forward), value::RATE, 1e9 / over(a, b));
+                add(Point::Forward(forward), value::RATE, 1e9 / over(a, b));
             }
         }
         calibrate(&records, &BTreeMap::new()).unwrap()
     }
 
-    fn visit(class: &'static str, part: Part, times: f64, mean_vector: f64) -> Visit {
+    fn visit(class: &'static str, part: PathRole, times: f64, mean_vector: f64) -> Visit {
         let name = class.to_lowercase();
         Visit {
             name,
@@ -441,26 +441,26 @@ mod tests {
             ordered: false,
             alone: None,
             scattered: false,
-            tape: Arc::default(),
+            trace: Arc::default(),
             at: 0,
         }
     }
 
-    fn question(driver: Option<&str>) -> Question {
+    fn inputs(driver: Option<&str>) -> EstimateInputs {
         let ports = driver.map_or(Ports::Nothing, |driver| Ports::Driver(driver.into()));
         let scenario =
             Scenario { clock: Hertz::new(1e9), burst: Packets::new(32.0), ..Scenario::default() };
-        Question { ports, scenario }
+        EstimateInputs { ports, scenario }
     }
 
     #[test]
     fn each_element_is_charged_at_its_own_vector() {
         let visits = [
-            visit("FromPort", Part::Receive, 1.0, 32.0),
-            visit("Counter", Part::Element, 1.0, 32.0),
-            visit("Paint", Part::Element, 0.25, 8.0),
+            visit("FromPort", PathRole::Receive, 1.0, 32.0),
+            visit("Counter", PathRole::Element, 1.0, 32.0),
+            visit("Paint", PathRole::Element, 0.25, 8.0),
         ];
-        let found = estimate(&calibrated(), &question(None), &visits).unwrap();
+        let found = estimate(&calibrated(), &inputs(None), &visits).unwrap();
         let counter = 10.0 + 40.0 / 32.0 + 1.0 + 6.0 / 32.0;
         let paint = 20.0 / 8.0 + 1.0 + 6.0 / 8.0;
         let all = counter + 0.25 * paint;
@@ -475,28 +475,28 @@ mod tests {
 
     #[test]
     fn ports_cost_what_their_driver_does() {
-        let visits = [visit("FromPort", Part::Receive, 1.0, 32.0)];
+        let visits = [visit("FromPort", PathRole::Receive, 1.0, 32.0)];
         let cycles =
-            |driver| estimate(&calibrated(), &question(driver), &visits).unwrap().cycles().get();
+            |driver| estimate(&calibrated(), &inputs(driver), &visits).unwrap().cycles().get();
         // Input and output were not measured apart: all of it is input.
         assert!((cycles(Some("ring")) - (30.0 + 100.0 / 32.0)).abs() < 0.1);
         assert_eq!(cycles(None), 0.0);
-        let error = estimate(&calibrated(), &question(Some("xdp")), &visits).unwrap_err();
+        let error = estimate(&calibrated(), &inputs(Some("xdp")), &visits).unwrap_err();
         assert_eq!(error.to_string(), "xdp ports were not measured: there are null, ring");
         let none = Calibrated { drivers: BTreeMap::new(), ..calibrated() };
-        let error = estimate(&none, &question(Some("xdp")), &visits).unwrap_err();
+        let error = estimate(&none, &inputs(Some("xdp")), &visits).unwrap_err();
         assert_eq!(error.to_string(), "xdp ports were not measured");
     }
 
     #[test]
     fn what_has_no_cost_is_named() {
         let visits = [
-            visit("Frobnicate", Part::Element, 1.0, 1.0),
-            visit("Counter", Part::Element, 1.0, 1.0),
-            visit("AddressInfo", Part::Element, 1.0, 1.0),
+            visit("Frobnicate", PathRole::Element, 1.0, 1.0),
+            visit("Counter", PathRole::Element, 1.0, 1.0),
+            visit("AddressInfo", PathRole::Element, 1.0, 1.0),
         ];
         let mut calibrated = calibrated();
-        let found = estimate(&calibrated, &question(None), &visits).unwrap();
+        let found = estimate(&calibrated, &inputs(None), &visits).unwrap();
         let known: Vec<bool> = found.lines.iter().map(|line| line.known).collect();
         assert_eq!(known, [false, true, true]);
         assert_eq!(found.lines[0].charged, "what others cost");
@@ -505,7 +505,7 @@ mod tests {
         let with = |class: &'static str| {
             let mut visits = visits.clone();
             visits[0].class = class;
-            estimate(&calibrated, &question(None), &visits).unwrap().prediction().throughput
+            estimate(&calibrated, &inputs(None), &visits).unwrap().prediction().throughput
         };
         let (one, other) = (with("Counter").get(), with("Paint").get());
         assert!(interval.low.get() <= 1.001 * one.min(other), "{interval:?} {one} {other}");
@@ -513,7 +513,7 @@ mod tests {
         assert!(prediction.throughput.get() > 0.0);
 
         calibrated.elements.clear();
-        let error = estimate(&calibrated, &question(None), &visits).unwrap_err();
+        let error = estimate(&calibrated, &inputs(None), &visits).unwrap_err();
         assert_eq!(error.to_string(), "no measured cost of Counter, Frobnicate");
     }
 
@@ -531,12 +531,12 @@ mod tests {
         let filter = Visit {
             config: "allow udp".into(),
             alone: Some("IPFilter(allow udp) #1".into()),
-            ..visit("IPFilter", Part::Element, 1.0, 32.0)
+            ..visit("IPFilter", PathRole::Element, 1.0, 32.0)
         };
         let other = Visit { alone: Some("IPFilter(allow udp) #2".into()), ..filter.clone() };
         let visits = [filter, other];
         let charged = |calibrated: &Calibrated| {
-            let found = estimate(calibrated, &question(None), &visits).unwrap();
+            let found = estimate(calibrated, &inputs(None), &visits).unwrap();
             let lines = found.lines.into_iter().map(|line| (line.charged, line.basis));
             lines.collect::<Vec<_>>()
         };
@@ -563,13 +563,13 @@ mod tests {
         {
             calibrated.elements.insert(name.into(), fitted(cycles));
         }
-        let unqueue = Visit { starts: true, ..visit("Unqueue", Part::Element, 1.0, 32.0) };
-        let met = Visit { ordered: true, ..visit("Unqueue", Part::Element, 1.0, 32.0) };
-        let one = Visit { ordered: true, ..visit("Unqueue", Part::Element, 1.0, 1.0) };
+        let unqueue = Visit { starts: true, ..visit("Unqueue", PathRole::Element, 1.0, 32.0) };
+        let met = Visit { ordered: true, ..visit("Unqueue", PathRole::Element, 1.0, 32.0) };
+        let one = Visit { ordered: true, ..visit("Unqueue", PathRole::Element, 1.0, 1.0) };
         for (visit, cycles) in
             [(unqueue, 8.0), (met, 3.0 + 62.0 + 1.0 + 6.0 / 32.0), (one, 3.0 + 7.0)]
         {
-            let found = estimate(&calibrated, &question(None), std::slice::from_ref(&visit));
+            let found = estimate(&calibrated, &inputs(None), std::slice::from_ref(&visit));
             let found = found.unwrap().cycles().get();
             assert!((found - cycles).abs() < 0.05, "{visit:?}: {found}");
         }
@@ -579,10 +579,10 @@ mod tests {
     #[test]
     fn the_firm_interval_is_without_what_is_not_known() {
         let visits = [
-            visit("Counter", Part::Element, 1.0, 32.0),
-            visit("Frobnicate", Part::Element, 1.0, 32.0),
+            visit("Counter", PathRole::Element, 1.0, 32.0),
+            visit("Frobnicate", PathRole::Element, 1.0, 32.0),
         ];
-        let found = estimate(&calibrated(), &question(None), &visits).unwrap();
+        let found = estimate(&calibrated(), &inputs(None), &visits).unwrap();
         let width = |calibration: &Calibration| {
             let (_, interval) = calibration.predict(&found.scenario, 0.9);
             interval.high.get() - interval.low.get()

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use linerate_model::fit::Observation;
 
 use super::{
-    Part, Ports, Sampled, Trial, Visit,
-    alone::fit,
-    cold,
+    PathRole, Ports, Sampled, Trial, Visit, cache_pressure,
     estimate::{MEETING, SAMPLES, unmeasured, with_arguments},
+    microbench::fit,
 };
 use crate::{
     calibration::{self, COLD, Calibrated, ENGINE, ElementFit, PLAIN, ROUND},
     measure::{Bench, element_classes},
-    point::{Element, Kind, Outcome, Spec, Values, value},
+    point::{Element, Outcome, Point, Spec, Values, value},
 };
 
 /// Sizes of frames at which a class is measured.
@@ -39,11 +38,11 @@ impl Trial {
         tell: &mut dyn FnMut(String),
     ) -> bool {
         let any = self.measure_elements(bench, calibrated, sampled, ports, tell);
-        if calibrated.elements.contains_key(COLD) || !cold::matters(&sampled.visits) {
+        if calibrated.elements.contains_key(COLD) || !cache_pressure::matters(&sampled.visits) {
             return any;
         }
         tell("measuring what elements take more in a graph of many, once, in half a minute".into());
-        match cold::measure(bench, calibrated, tell) {
+        match cache_pressure::measure(bench, calibrated, tell) {
             Ok(fitted) => {
                 calibrated.elements.insert(COLD.into(), fitted);
                 true
@@ -118,14 +117,14 @@ fn measure_class(
 
 /// Returns true if the estimate has the cost of an element.
 fn is_charged(visit: &Visit, ports: &Ports) -> bool {
-    visit.part == Part::Element || *ports == Ports::Samples
+    visit.part == PathRole::Element || *ports == Ports::Samples
 }
 
 fn name(visit: &Visit) -> String {
     match visit.part {
-        Part::Element => with_arguments(visit.class, &visit.config),
-        Part::Receive => SAMPLES.0.into(),
-        Part::Transmit => SAMPLES.1.into(),
+        PathRole::Element => with_arguments(visit.class, &visit.config),
+        PathRole::Receive => SAMPLES.0.into(),
+        PathRole::Transmit => SAMPLES.1.into(),
     }
 }
 
@@ -159,7 +158,7 @@ fn of_class(
     let mut of_engine: BTreeMap<String, Vec<Observation<f64>>> = BTreeMap::new();
     for repetition in 0..REPETITIONS {
         for vector in VECTORS {
-            let kind = Kind::Element(Element { class: class.into(), vector, arguments: None });
+            let kind = Point::Element(Element { class: class.into(), vector, arguments: None });
             let spec = Spec { repetition, duration_ms: DURATION_MS, ..Spec::new(kind) };
             let (outcome, reason, values) = bench.measure(&spec);
             // With packets timed by the clock, a window may have had none.
@@ -215,10 +214,10 @@ fn shortened(text: &str) -> String {
 pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use super::{super::visits::tests::trial, *};
+    use super::{super::packet_counts::tests::trial, *};
     use crate::{
         calibration::calibrate,
-        plan::{Basis, Question, estimate},
+        plan::{Basis, EstimateInputs, estimate},
         point::Record,
     };
 
@@ -234,7 +233,7 @@ pub(super) mod tests {
                     (value::COUNTER.to_owned(), 1e9),
                 ]);
                 let outcome = (Outcome::Measured, None, values);
-                Record::new(Spec::new(Kind::Element(element)), "x", "m", outcome)
+                Record::new(Spec::new(Point::Element(element)), "x", "m", outcome)
             })
             .collect();
         calibrate(&records, &BTreeMap::new()).unwrap()
@@ -310,8 +309,8 @@ pub(super) mod tests {
             &mut tell
         ));
         assert!(calibrated.elements.contains_key(ROUND), "{told:?}");
-        let question = Question { ports: Ports::Samples, scenario: Default::default() };
-        let found = estimate(&calibrated, &question, &sampled.visits).unwrap();
+        let inputs = EstimateInputs { ports: Ports::Samples, scenario: Default::default() };
+        let found = estimate(&calibrated, &inputs, &sampled.visits).unwrap();
         let weak: Vec<_> = found.lines.iter().filter(|line| !line.known).collect();
         assert!(weak.is_empty(), "{weak:?}");
         let alone = found.lines.iter().filter(|line| line.basis == Basis::Alone);

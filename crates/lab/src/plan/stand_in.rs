@@ -7,7 +7,7 @@ use linerate_graph::{
     lang::{Flat, FlatConnection, FlatElement, PortRef},
 };
 
-use super::Part;
+use super::PathRole;
 
 /// More packets than any source makes while it is measured.
 pub(crate) const NO_LIMIT: u64 = 2_000_000_000;
@@ -21,7 +21,7 @@ pub(crate) fn has_limit(element: &PlanElement) -> bool {
 /// Part, class and arguments of a replaced element.
 #[derive(Debug, Clone)]
 pub(crate) struct Replaced {
-    pub(crate) part: Part,
+    pub(crate) part: PathRole,
     pub(crate) class: &'static str,
     pub(crate) config: String,
 }
@@ -43,26 +43,26 @@ pub(crate) fn replace_ports(flat: &mut Flat, plan: &Plan, samples: &str) -> Vec<
         let (part, stand_in, config) = match (outputs > 0, sends) {
             // Packets sent or written go on.
             (true, true) if class.name.starts_with("To") => match outputs {
-                1 => (Part::Transmit, "Null", String::new()),
-                _ => (Part::Transmit, "StaticSwitch", "0".into()),
+                1 => (PathRole::Transmit, "Null", String::new()),
+                _ => (PathRole::Transmit, "StaticSwitch", "0".into()),
             },
             (true, _) if headers => {
-                (Part::Receive, "FromDevice", format!("{samples}, FORCE_IP true"))
+                (PathRole::Receive, "FromDevice", format!("{samples}, FORCE_IP true"))
             }
             // The element that pulls from it decides how fast packets come, also through a queue.
             (true, _) if planned.outputs.contains(&Processing::Pull) => {
-                (Part::Receive, "FromPort", format!("{samples}, WAIT true"))
+                (PathRole::Receive, "FromPort", format!("{samples}, WAIT true"))
             }
-            (true, _) => (Part::Receive, "FromPort", samples.to_owned()),
-            (false, true) => (Part::Transmit, "Discard", String::new()),
-            (false, false) => (Part::Element, "AlignmentInfo", String::new()),
+            (true, _) => (PathRole::Receive, "FromPort", samples.to_owned()),
+            (false, true) => (PathRole::Transmit, "Discard", String::new()),
+            (false, false) => (PathRole::Element, "AlignmentInfo", String::new()),
         };
         element.class = stand_in.into();
         let config = std::mem::replace(&mut element.config, config);
         parts.push(Some(Replaced { part, class: class.name, config }));
     }
     for (at, planned) in plan.elements.iter().enumerate() {
-        let receives = |one: &Replaced| one.part == Part::Receive;
+        let receives = |one: &Replaced| one.part == PathRole::Receive;
         let Some(replaced) = parts[at].clone().filter(receives) else { continue };
         if !planned.inputs.is_empty() {
             parts.extend(send_apart(flat, at, &replaced));
@@ -96,7 +96,7 @@ fn send_apart(flat: &mut Flat, at: usize, replaced: &Replaced) -> Vec<Option<Rep
                 landmark: landmark.clone(),
             });
             senders.push((port, elements.len() - 1));
-            parts.push(Some(Replaced { part: Part::Transmit, ..replaced.clone() }));
+            parts.push(Some(Replaced { part: PathRole::Transmit, ..replaced.clone() }));
             elements.len() - 1
         });
         (connection.to.element, connection.to.port) = (sender, 0);

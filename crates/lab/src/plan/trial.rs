@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use super::stand_in::{NO_LIMIT, Replaced, has_limit, name_devices, put_behind, replace_ports};
 use crate::{
     FrameMaker,
-    tape::{self, Shelf, Tape},
+    packet_trace::{self, PacketTrace, TraceStore},
 };
 
 /// Least and most bytes of a buffer, and bytes for the headers that elements put around a packet.
@@ -29,7 +29,7 @@ const ROOM: usize = 512;
 /// Bytes of the shortest packet that a port delivers.
 const ETHERNET: usize = 14;
 /// Longest time of a run in simulated time.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Times that a port brings the samples in one at least, and packets: the beginning, while queues
 /// fill and tables learn, is to be a small part of it.
 const PASSES: u64 = 8;
@@ -103,17 +103,17 @@ pub struct Trial {
 }
 
 /// Result of a run in simulated time.
-pub(super) struct Simulated {
+pub(super) struct SimulatedRun {
     pub(super) usage: Usage,
     /// Set when the run was cut off before its end.
     pub(super) is_cut: bool,
     /// The packets of each element's inputs, if the run recorded them.
-    pub(super) tapes: Vec<Tape>,
+    pub(super) traces: Vec<PacketTrace>,
 }
 
 /// The event that ends a run in simulated time before the time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum StopCondition {
     /// Never.
     Over,
     /// As soon as an element that makes packets has made all.
@@ -132,8 +132,8 @@ impl Trial {
         sample: &mut FrameMaker,
         run: SampleRun,
     ) -> Result<Trial, SampleError> {
-        let library = tape::with_own(library)?;
-        let samples = Samples::of(sample, &run)?;
+        let library = packet_trace::with_own(library)?;
+        let samples = Samples::create(sample, &run)?;
         let checked = |flat: &Flat| {
             let plan = Plan::new(flat.clone(), String::new(), &library);
             plan.map_err(SampleError::Configuration)
@@ -208,26 +208,26 @@ impl Trial {
         &self,
         time: Duration,
         limit: u64,
-        until: Until,
+        until: StopCondition,
         record: bool,
-    ) -> Result<Simulated, SampleError> {
+    ) -> Result<SimulatedRun, SampleError> {
         let mut flat = self.some.clone();
-        let shelves = if record { self.add_recorders(&mut flat) } else { Vec::new() };
-        if until == Until::First {
+        let stores = if record { self.add_recorders(&mut flat) } else { Vec::new() };
+        if until == StopCondition::First {
             for element in self.makers() {
                 let output = PortRef { element, port: 0 };
-                put_behind(&mut flat, output, tape::ENDER.name, &limit.to_string());
+                put_behind(&mut flat, output, packet_trace::END_OF_RUN.name, &limit.to_string());
             }
         }
         let landmark = nowhere(&flat);
-        flat.elements.push(tape::keeper(Some(time), landmark));
+        flat.elements.push(packet_trace::run_timer(Some(time), landmark));
         let mut router = self.router(flat, self.run.vector, true)?;
         self.fill_tables(&mut router, false)?;
         self.limit_sources(&mut router, limit)?;
         // A source without end and without a limit would go on while time stands still.
         let (control, (running, over)) = (router.control(), mpsc::channel::<()>());
         let watch = thread::spawn(move || {
-            let is_cut = over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout);
+            let is_cut = over.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout);
             if is_cut {
                 control.stop();
             }
@@ -238,14 +238,14 @@ impl Trial {
         let is_cut = watch.join().unwrap_or(true);
         let usage = router.control().usage().1.swap_remove(0);
         router.close();
-        Ok(Simulated { usage, is_cut, tapes: shelves.iter().map(Shelf::take).collect() })
+        Ok(SimulatedRun { usage, is_cut, traces: stores.iter().map(TraceStore::take).collect() })
     }
 
     /// A router that runs in real time until it is stopped, its packets without end.
     pub(super) fn endless(&self) -> Result<Router, SampleError> {
         let mut flat = self.endless.clone();
         let landmark = nowhere(&flat);
-        flat.elements.push(tape::keeper(None, landmark));
+        flat.elements.push(packet_trace::run_timer(None, landmark));
         let mut router = self.router(flat, self.run.vector, false)?;
         self.fill_tables(&mut router, false)?;
         self.limit_sources(&mut router, NO_LIMIT)?;
@@ -261,15 +261,16 @@ impl Trial {
         Ok(())
     }
 
-    /// Puts a recorder in front of each input. The tapes, by element.
-    fn add_recorders(&self, flat: &mut Flat) -> Vec<Shelf> {
-        let shelves: Vec<Shelf> = (0..self.count()).map(|_| Shelf::with(Tape::default())).collect();
+    /// Puts a recorder in front of each input. The traces, by element.
+    fn add_recorders(&self, flat: &mut Flat) -> Vec<TraceStore> {
+        let stores: Vec<TraceStore> =
+            (0..self.count()).map(|_| TraceStore::with(PacketTrace::default())).collect();
         for (element, at) in self.plan.elements.iter().zip(0..) {
             for port in 0..element.inputs.len() {
                 let (input, landmark) = (PortRef { element: at, port }, nowhere(flat));
                 let recorder = PortRef { element: flat.elements.len(), port: 0 };
                 let name = format!("lab@@{at}@@{port}");
-                let declared = tape::recorder(name, &shelves[at], port, landmark.clone());
+                let declared = packet_trace::recorder(name, &stores[at], port, landmark.clone());
                 flat.elements.push(declared);
                 for connection in flat.connections.iter_mut().filter(|one| one.to == input) {
                     connection.to = recorder;
@@ -277,7 +278,7 @@ impl Trial {
                 flat.connections.push(FlatConnection { from: recorder, to: input, landmark });
             }
         }
-        shelves
+        stores
     }
 
     /// Writes the table entries of the run; of a part of the configuration, those of its elements.
@@ -357,7 +358,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn of(sample: &mut FrameMaker, run: &SampleRun) -> Result<Samples, SampleError> {
+    fn create(sample: &mut FrameMaker, run: &SampleRun) -> Result<Samples, SampleError> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("sample.pcap");
         let longest = sample.longest() + ROOM;

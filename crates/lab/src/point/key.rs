@@ -17,7 +17,7 @@ pub struct KeyError(String);
 
 impl Key {
     /// The hash of a text.
-    pub fn of(text: &str) -> Key {
+    pub fn for_text(text: &str) -> Key {
         Key(Md5::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
@@ -60,13 +60,13 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_rfc_1321() {
-        assert_eq!(Key::of("abc").as_str(), "900150983cd24fb0d6963f7d28e17f72");
-        assert_eq!(Key::of("").to_string(), "d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(Key::for_text("abc").as_str(), "900150983cd24fb0d6963f7d28e17f72");
+        assert_eq!(Key::for_text("").to_string(), "d41d8cd98f00b204e9800998ecf8427e");
     }
 
     #[test]
     fn keys_are_read_as_written() {
-        let key = Key::of("x");
+        let key = Key::for_text("x");
         assert_eq!(key.to_string().parse::<Key>().unwrap(), key);
         for text in ["", "900150983CD24FB0D6963F7D28E17F72", "900150983cd24fb0d6963f7d28e17f7"] {
             assert!(text.parse::<Key>().is_err(), "{text}");

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The subject of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Kind {
+pub enum Point {
     /// Frames from a port to a port, with emulated work in between.
     Forward(Forward),
     /// Reception alone.
@@ -39,23 +39,23 @@ pub enum Kind {
     BatchCase(BatchCase),
 }
 
-impl Kind {
+impl Point {
     /// Its name in a spec.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Forward(_) => "forward",
-            Kind::Receive(_) => "receive",
-            Kind::Transmit(_) => "transmit",
-            Kind::Graph(_) => "graph",
-            Kind::Element(_) => "element",
-            Kind::Pipeline(_) => "pipeline",
-            Kind::Cluster(_) => "cluster",
-            Kind::Walk(_) => "walk",
-            Kind::Load(_) => "load",
-            Kind::PollRate(_) => "poll-rate",
-            Kind::Latency(_) => "latency",
-            Kind::Inline(_) => "inline",
-            Kind::BatchCase(_) => "batch-case",
+            Point::Forward(_) => "forward",
+            Point::Receive(_) => "receive",
+            Point::Transmit(_) => "transmit",
+            Point::Graph(_) => "graph",
+            Point::Element(_) => "element",
+            Point::Pipeline(_) => "pipeline",
+            Point::Cluster(_) => "cluster",
+            Point::Walk(_) => "walk",
+            Point::Load(_) => "load",
+            Point::PollRate(_) => "poll-rate",
+            Point::Latency(_) => "latency",
+            Point::Inline(_) => "inline",
+            Point::BatchCase(_) => "batch-case",
         }
     }
 }
@@ -134,7 +134,7 @@ pub enum Touch {
     Checksum,
 }
 
-/// Parameters of [`Kind::Forward`].
+/// Parameters of [`Point::Forward`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Forward {
@@ -186,7 +186,7 @@ impl Default for Forward {
     }
 }
 
-/// Parameters of [`Kind::Receive`] and [`Kind::Transmit`].
+/// Parameters of [`Point::Receive`] and [`Point::Transmit`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Side {
@@ -219,7 +219,7 @@ pub enum Destinations {
     Uniform,
 }
 
-/// Parameters of [`Kind::Graph`].
+/// Parameters of [`Point::Graph`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Graph {
@@ -254,7 +254,7 @@ impl Default for Graph {
     }
 }
 
-/// Parameters of [`Kind::Element`].
+/// Parameters of [`Point::Element`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Element {
@@ -299,7 +299,7 @@ pub enum Placement {
     OtherNode,
 }
 
-/// Parameters of [`Kind::Pipeline`].
+/// Parameters of [`Point::Pipeline`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pipeline {
@@ -338,7 +338,7 @@ impl Default for Pipeline {
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Division {
     /// Each core everything.
     #[default]
     Completion,
@@ -348,12 +348,12 @@ pub enum Way {
     Processes,
 }
 
-/// Parameters of [`Kind::Cluster`].
+/// Parameters of [`Point::Cluster`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cluster {
     /// Division of the work among cores.
-    pub way: Way,
+    pub way: Division,
     /// Cores in all, the receiver's included.
     pub cores: u32,
     /// Most packets at once, 1 to 2048.
@@ -369,7 +369,7 @@ pub struct Cluster {
 impl Default for Cluster {
     fn default() -> Cluster {
         Cluster {
-            way: Way::default(),
+            way: Division::default(),
             cores: 2,
             burst: 32,
             frame: 64,
@@ -379,7 +379,7 @@ impl Default for Cluster {
     }
 }
 
-/// Parameters of [`Kind::Walk`].
+/// Parameters of [`Point::Walk`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walk {
@@ -397,7 +397,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Parameters of [`Kind::Load`].
+/// Parameters of [`Point::Load`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -405,7 +405,7 @@ pub struct Load {
     pub cycles: u32,
 }
 
-/// Parameters of [`Kind::PollRate`].
+/// Parameters of [`Point::PollRate`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PollRate {
@@ -440,7 +440,7 @@ pub enum Idle {
     Block,
 }
 
-/// Parameters of [`Kind::Latency`].
+/// Parameters of [`Point::Latency`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Latency {
@@ -486,7 +486,7 @@ pub enum InlinePath {
     Memory,
 }
 
-/// Parameters of [`Kind::Inline`].
+/// Parameters of [`Point::Inline`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Inline {
@@ -517,7 +517,7 @@ pub enum Case {
     Click,
 }
 
-/// Parameters of [`Kind::BatchCase`].
+/// Parameters of [`Point::BatchCase`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BatchCase {

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 pub use key::Key;
 pub use kind::{
-    Arguments, BatchCase, Case, Cluster, Destinations, Driver, Element, Forward, Graph, Idle,
-    Inline, InlinePath, Kind, Latency, Load, Pages, Pipeline, Placement, PollRate, Side, Touch,
-    Walk, Way,
+    Arguments, BatchCase, Case, Cluster, Destinations, Division, Driver, Element, Forward, Graph,
+    Idle, Inline, InlinePath, Latency, Load, Pages, Pipeline, Placement, Point, PollRate, Side,
+    Touch, Walk,
 };
 pub use record::{Outcome, Record, Values};
 
@@ -26,7 +26,7 @@ pub use record::{Outcome, Record, Values};
 pub struct Spec {
     /// The subject and its parameters.
     #[serde(flatten)]
-    pub kind: Kind,
+    pub kind: Point,
     /// Number among equal measurements.
     pub repetition: u32,
     /// Seed of everything random in it.
@@ -48,7 +48,7 @@ pub struct SpecError(String);
 impl Spec {
     /// A point of this kind, the first of its repetitions, with default seed and
     /// duration.
-    pub fn new(kind: Kind) -> Spec {
+    pub fn new(kind: Point) -> Spec {
         Spec { kind, repetition: 0, seed: 1, duration_ms: DURATION_MS }
     }
 
@@ -71,7 +71,7 @@ impl Spec {
 
     /// The hash of the canonical form.
     pub fn key(&self) -> Key {
-        Key::of(&self.canonical())
+        Key::for_text(&self.canonical())
     }
 
     /// The command that measures it.
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Spec {
         let repetition = number("repetition", 0, u32::MAX.into())? as u32;
         let seed = number("seed", 1, u64::MAX)?;
         let duration_ms = number("duration_ms", DURATION_MS, DURATION_LIMIT_MS)?;
-        let kind = Kind::deserialize(Value::Object(map)).map_err(D::Error::custom)?;
+        let kind = Point::deserialize(Value::Object(map)).map_err(D::Error::custom)?;
         Ok(Spec { kind, repetition, seed, duration_ms })
     }
 }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn the_command_survives_a_shell() {
         let graph = Graph { configuration: "Print('a')".into(), ..Graph::default() };
-        let spec = Spec::new(Kind::Graph(graph));
+        let spec = Spec::new(Point::Graph(graph));
         assert!(spec.command().contains(r"Print('\''a'\'')"));
     }
 
@@ -157,7 +157,7 @@ mod tests {
     fn the_canonical_form_is_what_other_programs_can_make() {
         let walk = Walk { bytes: 1024, pages: Pages::Huge, chains: 2 };
         assert_eq!(
-            Spec::new(Kind::Walk(walk)).canonical(),
+            Spec::new(Point::Walk(walk)).canonical(),
             r#"{"bytes":1024,"chains":2,"duration_ms":60,"kind":"walk","pages":"huge","repetition":0,"seed":1}"#
         );
     }

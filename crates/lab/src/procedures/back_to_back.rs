@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Taken, repeated, unless_broken_off};
+use super::{Observe, TrialOptions, TrialStatus, repeated, unless_broken_off};
 use crate::{
     search::{BackToBack, BurstSearch, Unsent},
     trials::{Order, Phase, RunError, Runner},
@@ -51,27 +51,27 @@ pub struct Bursts {
 pub fn back_to_back(
     runner: &mut dyn Runner,
     options: &BurstsOptions,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
 ) -> Result<Bursts, RunError> {
     let rate = options.line_rate;
     let longest = ((rate * options.longest).get() as u64).max(1);
     // A frame that was not sent would pass for one that was lost.
-    let manner = Manner { unsent: Unsent::Void(0.0), ..*manner };
+    let trial_options = TrialOptions { unsent: Unsent::Void(0.0), ..*trial_options };
     let (mut bursts, mut unbounded, mut generator_limited) = (Vec::new(), 0, 0);
     let mut interrupted = false;
     'repetitions: for _ in 0..options.repetitions {
         let mut search = BurstSearch::new(longest, options.resolution);
         while let Some(frames) = search.next_burst() {
             let phases = vec![Phase { load: Some(rate), frames }];
-            let order = Order { phases, residual: manner.residual };
-            let trial = repeated(runner, &order, Some(rate), None, &manner, &mut *observe);
+            let order = Order { phases, residual: trial_options.residual };
+            let trial = repeated(runner, &order, Some(rate), None, &trial_options, &mut *observe);
             let found = !bursts.is_empty() || generator_limited > 0;
             let Some((outcome, taken)) = unless_broken_off(trial, found)? else {
                 interrupted = true;
                 break 'repetitions;
             };
-            if taken == Taken::GeneratorLimit {
+            if taken == TrialStatus::GeneratorLimit {
                 generator_limited += 1;
                 continue 'repetitions;
             }

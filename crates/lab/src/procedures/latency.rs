@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Points, Taken, steady, unless_broken_off};
+use super::{Observe, Points, TrialOptions, TrialStatus, steady, unless_broken_off};
 use crate::trials::{LatencyFigures, RunError, Runner};
 
 /// Latency at one load.
@@ -34,14 +34,14 @@ pub fn latency(
     throughput: PacketsPerSecond,
     shares: &[f64],
     time: Seconds,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
 ) -> Result<Points<LatencyAt>, RunError> {
     let mut points = Vec::new();
     let mut interrupted = false;
     for &share in shares {
         let load = throughput * share;
-        let trial = steady(runner, load, time, manner, &mut *observe);
+        let trial = steady(runner, load, time, trial_options, &mut *observe);
         let Some((outcome, taken)) = unless_broken_off(trial, !points.is_empty())? else {
             interrupted = true;
             break;
@@ -52,8 +52,8 @@ pub fn latency(
             load,
             loss_ratio: frames.accepted.saturating_sub(frames.received) as f64
                 / frames.accepted.max(1) as f64,
-            latency: LatencyFigures::of(&outcome.latency),
-            generator_limited: taken == Taken::GeneratorLimit,
+            latency: LatencyFigures::from_latency(&outcome.latency),
+            generator_limited: taken == TrialStatus::GeneratorLimit,
         });
     }
     Ok(Points { points, interrupted })

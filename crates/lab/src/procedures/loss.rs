@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Points, Taken, steady, unless_broken_off};
+use super::{Observe, Points, TrialOptions, TrialStatus, steady, unless_broken_off};
 use crate::{
     search::LossCurve,
     trials::{RunError, Runner},
@@ -36,14 +36,14 @@ pub fn loss(
     highest: PacketsPerSecond,
     step: f64,
     time: Seconds,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
 ) -> Result<Points<LossAt>, RunError> {
     let mut curve = LossCurve::new(highest, step);
     let mut points = Vec::new();
     let mut interrupted = false;
     while let Some(load) = curve.next_load() {
-        let trial = steady(runner, load, time, manner, &mut *observe);
+        let trial = steady(runner, load, time, trial_options, &mut *observe);
         let Some((outcome, taken)) = unless_broken_off(trial, !points.is_empty())? else {
             interrupted = true;
             break;
@@ -54,7 +54,7 @@ pub fn loss(
             load,
             sent: outcome.sent_rate(),
             loss_ratio: lost as f64 / frames.accepted.max(1) as f64,
-            generator_limited: taken == Taken::GeneratorLimit,
+            generator_limited: taken == TrialStatus::GeneratorLimit,
         };
         // Nothing lost of too little sent is no trial without loss.
         let complete = !point.generator_limited || lost > 0;

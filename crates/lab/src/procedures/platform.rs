@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Report, Taken};
+use super::{Observe, Report, TrialOptions, TrialStatus};
 use crate::{
     search::{Goal, PlatformLimits, Stability},
     trials::{Order, Phase, RunError, Runner},
@@ -58,21 +58,21 @@ pub fn platform(
     slow: f64,
     most: Option<PacketsPerSecond>,
     told: Option<f64>,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
 ) -> Result<Option<Platform>, RunError> {
     let mut fast = |frames| {
         let phases = vec![Phase { load: None, frames }];
-        let outcome = runner.run(&Order { phases, residual: manner.residual })?;
+        let outcome = runner.run(&Order { phases, residual: trial_options.residual })?;
         let frames = outcome.frames;
         let loss_ratio = frames.loss_ratio();
-        let taken = Taken::Counted;
+        let taken = TrialStatus::Counted;
         observe(&Report { load: None, duration: None, frames, loss_ratio, taken });
         Ok::<_, RunError>(outcome)
     };
     let rate = fast(PROBE)?.sent_rate();
     let outcome = fast(((rate * FAST).get() as u64).max(PROBE))?;
-    let Some(unloaded) = Stability::of(&outcome.windows) else { return Ok(None) };
+    let Some(unloaded) = Stability::from_rates(&outcome.windows) else { return Ok(None) };
     let mut limits = PlatformLimits { unloaded, own_loss: 1.0 };
     let highest = limits.highest_load().min(outcome.sent_rate());
     let load = most.map_or(highest, |most| most.min(highest)) * slow;
@@ -80,9 +80,9 @@ pub fn platform(
     let mut received = 0;
     let mut hiding = 0;
     // A trial that is not sent in full shows the loss as well.
-    let manner = Manner { retries: 0, ..*manner };
+    let trial_options = TrialOptions { retries: 0, ..*trial_options };
     for _ in 0..SLOW_TRIALS {
-        let (outcome, _) = super::steady(runner, load, SLOW, &manner, observe)?;
+        let (outcome, _) = super::steady(runner, load, SLOW, &trial_options, observe)?;
         let frames = outcome.frames;
         received += frames.received;
         // Unsent frames are the generator's, and show in the trials that they make void.

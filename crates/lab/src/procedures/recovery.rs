@@ -3,7 +3,7 @@
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde::Serialize;
 
-use super::{Manner, Observe, Points, Taken, repeated, unless_broken_off};
+use super::{Observe, Points, TrialOptions, TrialStatus, repeated, unless_broken_off};
 use crate::{
     search::{recovery_loads, recovery_time},
     trials::{Order, Phase, RunError, Runner},
@@ -49,24 +49,25 @@ pub struct Recovered {
 pub fn recovery(
     runner: &mut dyn Runner,
     options: &RecoveryOptions,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
 ) -> Result<Points<Recovered>, RunError> {
     let (overload, half) = recovery_loads(options.throughput, options.line_rate);
     let phases =
         vec![Phase::lasting(overload, options.overload), Phase::lasting(half, options.after)];
-    let order = Order { phases, residual: manner.residual };
+    let order = Order { phases, residual: trial_options.residual };
     let time = options.overload + options.after;
     let mut points = Vec::new();
     let mut interrupted = false;
     for _ in 0..options.repetitions {
-        let trial = repeated(runner, &order, Some(overload), Some(time), manner, &mut *observe);
+        let trial =
+            repeated(runner, &order, Some(overload), Some(time), trial_options, &mut *observe);
         let Some((outcome, taken)) = unless_broken_off(trial, !points.is_empty())? else {
             interrupted = true;
             break;
         };
         let reduced = outcome.begun.get(1).copied().unwrap_or(options.overload);
-        let generator_limited = taken == Taken::GeneratorLimit;
+        let generator_limited = taken == TrialStatus::GeneratorLimit;
         points.push(Recovered {
             overload,
             time: (!generator_limited).then(|| recovery_time(reduced, outcome.last_loss)),

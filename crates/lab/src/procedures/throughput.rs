@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Manner, Observe, Report, Taken, unless_broken_off};
+use super::{Observe, Report, TrialOptions, TrialStatus, unless_broken_off};
 use crate::{
     search::{Goal, GoalResult, LoadTrials, Recorded, Search, Settings},
     trials::{Order, RunError, Runner},
@@ -33,23 +33,24 @@ pub fn throughput(
     runner: &mut dyn Runner,
     goals: Vec<Goal>,
     settings: Settings,
-    manner: &Manner,
+    trial_options: &TrialOptions,
     observe: Observe<'_>,
 ) -> Result<Throughput, RunError> {
-    let settings = Settings { unsent: manner.unsent, retries: manner.retries, ..settings };
+    let settings =
+        Settings { unsent: trial_options.unsent, retries: trial_options.retries, ..settings };
     let mut search = Search::new(goals, settings)?;
     let mut interrupted = false;
     while let Some(input) = search.next_trial() {
-        let order = Order::steady(input.load, input.duration, manner.residual);
+        let order = Order::steady(input.load, input.duration, trial_options.residual);
         let trial = unless_broken_off(runner.run(&order), !search.loads().is_empty())?;
         let Some(frames) = trial.map(|outcome| outcome.frames) else {
             interrupted = true;
             break;
         };
         let taken = match search.record(frames, None) {
-            Recorded::Counted => Taken::Counted,
-            Recorded::Void => Taken::Void,
-            Recorded::GeneratorLimit => Taken::GeneratorLimit,
+            Recorded::Counted => TrialStatus::Counted,
+            Recorded::Void => TrialStatus::Void,
+            Recorded::GeneratorLimit => TrialStatus::GeneratorLimit,
         };
         observe(&Report {
             load: Some(input.load),

@@ -62,7 +62,7 @@ pub struct Series {
     /// Its name in the legend.
     pub name: String,
     /// Source of its values.
-    pub kind: Kind,
+    pub kind: SeriesSource,
     /// In the order of `x`.
     pub points: Vec<Mark>,
 }
@@ -70,7 +70,7 @@ pub struct Series {
 /// Source of a series' values, which decides how it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SeriesSource {
     /// Measured here: marks with error bars, joined.
     Measured,
     /// Measured here, and in no order that a line would show: marks alone.
@@ -105,7 +105,7 @@ impl Mark {
     }
 
     /// The median of several, with their range; `None` without any.
-    pub fn of(x: f64, mut values: Vec<f64>) -> Option<Mark> {
+    pub fn from_values(x: f64, mut values: Vec<f64>) -> Option<Mark> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let y = linerate_model::quantile(&values, 0.5)?;
@@ -132,18 +132,28 @@ impl Axis {
 
 impl Series {
     /// Groups values by `x`.
-    pub fn grouped(name: &str, kind: Kind, values: impl IntoIterator<Item = (f64, f64)>) -> Series {
+    pub fn grouped(
+        name: &str,
+        kind: SeriesSource,
+        values: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Series {
         let mut values: Vec<(f64, f64)> = values.into_iter().collect();
         values.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let points = values
             .chunk_by(|(one, _), (other, _)| one == other)
-            .filter_map(|same| Mark::of(same[0].0, same.iter().map(|&(_, value)| value).collect()))
+            .filter_map(|same| {
+                Mark::from_values(same[0].0, same.iter().map(|&(_, value)| value).collect())
+            })
             .collect();
         Series { name: name.into(), kind, points }
     }
 
     /// Values in the order given.
-    pub fn line(name: &str, kind: Kind, values: impl IntoIterator<Item = (f64, f64)>) -> Series {
+    pub fn line(
+        name: &str,
+        kind: SeriesSource,
+        values: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Series {
         let points = values.into_iter().map(|(x, y)| Mark::new(x, y)).collect();
         Series { name: name.into(), kind, points }
     }
@@ -157,7 +167,9 @@ impl Figure {
 
     /// Its numbers in a sentence: each measured series at its last place, with the range of repetitions.
     pub fn numbers(&self) -> String {
-        let measured = |series: &&Series| matches!(series.kind, Kind::Measured | Kind::Scattered);
+        let measured = |series: &&Series| {
+            matches!(series.kind, SeriesSource::Measured | SeriesSource::Scattered)
+        };
         let values = self.series.iter().filter(measured).filter_map(|series| {
             let mark = series.points.last()?;
             let write = |value| self.y.unit.write(value);
@@ -173,9 +185,11 @@ impl Figure {
         let mut text = String::from("series,kind,x,y,low,high,samples\n");
         for series in &self.series {
             let kind = match series.kind {
-                Kind::Measured | Kind::Scattered | Kind::Stacked => "measured",
-                Kind::Fitted => "fitted",
-                Kind::Published => "published",
+                SeriesSource::Measured | SeriesSource::Scattered | SeriesSource::Stacked => {
+                    "measured"
+                }
+                SeriesSource::Fitted => "fitted",
+                SeriesSource::Published => "published",
             };
             for Mark { x, y, low, high, samples } in &series.points {
                 let name = field(&series.name);
@@ -271,7 +285,7 @@ mod tests {
     #[test]
     fn repetitions_become_one_mark() {
         let values = [(2.0, 5.0), (1.0, 3.0), (2.0, 7.0), (2.0, 6.0), (2.0, f64::NAN)];
-        let series = Series::grouped("a", Kind::Measured, values);
+        let series = Series::grouped("a", SeriesSource::Measured, values);
         let two = Mark { x: 2.0, y: 6.0, low: 5.0, high: 7.0, samples: 3 };
         assert_eq!(series.points, [Mark::new(1.0, 3.0), two]);
     }
@@ -287,9 +301,9 @@ mod tests {
             x: Axis::decimal("burst", Scale::Log2),
             y: Axis::decimal("rate", Scale::Log10),
             series: vec![
-                Series::grouped("ring", Kind::Measured, values),
-                Series::line("ring, model", Kind::Fitted, [(64.0, 12e6)]),
-                Series::line("null", Kind::Measured, [(64.0, 80e6)]),
+                Series::grouped("ring", SeriesSource::Measured, values),
+                Series::line("ring, model", SeriesSource::Fitted, [(64.0, 12e6)]),
+                Series::line("null", SeriesSource::Measured, [(64.0, 80e6)]),
             ],
         };
         assert_eq!(figure.numbers(), "ring: 10 M (9 M to 11 M) at 64; null: 80 M at 64");

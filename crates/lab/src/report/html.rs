@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     Report,
-    figure::{Figure, Kind},
+    figure::{Figure, SeriesSource},
     plot::{GRID, INK, PlotError, SERIES, svg},
     table::{Table, is_number},
 };
@@ -270,7 +270,7 @@ fn figure(page: &mut String, figure: &Figure) -> Result<(), PlotError> {
                 _ => format!("{value:.4e}"),
             };
             let (low, high, samples) = match series.kind {
-                Kind::Fitted | Kind::Published => Default::default(),
+                SeriesSource::Fitted | SeriesSource::Published => Default::default(),
                 _ => (plain(mark.low), plain(mark.high), mark.samples.to_string()),
             };
             vec![series.name.clone(), plain(mark.x), plain(mark.y), low, high, samples]

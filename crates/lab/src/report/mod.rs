@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use build::names::words;
 pub use build::{PEERS, ReportError, calibrated, model_tables, report};
-pub use figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
+pub use figure::{Axis, Figure, Mark, Scale, Series, SeriesSource, Unit};
 pub use html::html;
 pub use plot::{PlotError, svg};
 pub use table::Table;

@@ -11,7 +11,7 @@ use plotters::{
     prelude::*,
 };
 
-use super::figure::{Axis, Figure, Kind, Mark, Scale, Series, Unit};
+use super::figure::{Axis, Figure, Mark, Scale, Series, SeriesSource, Unit};
 
 const WIDTH: u32 = 720;
 const PLOT: u32 = 380;
@@ -96,7 +96,7 @@ fn drawable(figure: &Figure, series: &Series) -> Series {
 fn stacked(series: Vec<Series>) -> Vec<(Series, Vec<Mark>)> {
     let mut below: Vec<(f64, f64)> = Vec::new();
     let placed = |series: Series| {
-        if series.kind != Kind::Stacked {
+        if series.kind != SeriesSource::Stacked {
             let marks = series.points.clone();
             return (series, marks);
         }
@@ -154,34 +154,35 @@ fn draw(
         let colour = SERIES[index % SERIES.len()];
         let places = || marks.iter().map(|mark| (mark.x, mark.y));
         match series.kind {
-            Kind::Stacked => {
+            SeriesSource::Stacked => {
                 let under = marks.iter().rev().map(|mark| (mark.x, mark.low));
                 let outline: Vec<_> = places().chain(under).collect();
                 chart.draw_series([Polygon::new(outline, colour.mix(0.75))])?;
                 continue;
             }
-            Kind::Measured => {
+            SeriesSource::Measured => {
                 chart.draw_series([PathElement::new(
                     places().collect::<Vec<_>>(),
                     colour.stroke_width(2),
                 )])?;
             }
-            Kind::Fitted | Kind::Published => {
+            SeriesSource::Fitted | SeriesSource::Published => {
                 let style = colour.stroke_width(2);
-                let (size, gap) = if series.kind == Kind::Fitted { (8, 5) } else { (2, 4) };
+                let (size, gap) = if series.kind == SeriesSource::Fitted { (8, 5) } else { (2, 4) };
                 chart.draw_series(DashedLineSeries::new(places(), size, gap, style))?;
             }
-            Kind::Scattered => {}
+            SeriesSource::Scattered => {}
         }
-        if matches!(series.kind, Kind::Measured | Kind::Scattered) {
+        if matches!(series.kind, SeriesSource::Measured | SeriesSource::Scattered) {
             let bars = marks.iter().filter(|mark| mark.high > mark.low);
             chart.draw_series(bars.map(|mark| {
                 PathElement::new(vec![(mark.x, mark.low), (mark.x, mark.high)], colour)
             }))?;
         }
-        if series.kind != Kind::Fitted {
+        if series.kind != SeriesSource::Fitted {
             chart.draw_series(places().map(|at| {
-                EmptyElement::at(at) + shape((0, 0), index, colour, series.kind == Kind::Published)
+                EmptyElement::at(at)
+                    + shape((0, 0), index, colour, series.kind == SeriesSource::Published)
             }))?;
         }
     }
@@ -232,22 +233,22 @@ fn key(area: &Area<'_>, series: &Series, index: usize, line: u32, left: i32) -> 
     let colour = SERIES[index % SERIES.len()];
     let middle = (line * LEGEND_LINE + LEGEND_LINE / 2) as i32;
     match series.kind {
-        Kind::Stacked => {
+        SeriesSource::Stacked => {
             let corners = [(left, middle - 6), (left + 20, middle + 6)];
             area.draw(&Rectangle::new(corners, colour.mix(0.75).filled()))?;
         }
-        Kind::Fitted => {
+        SeriesSource::Fitted => {
             for start in [left, left + 12] {
                 let dash = vec![(start, middle), (start + 8, middle)];
                 area.draw(&PathElement::new(dash, colour.stroke_width(2)))?;
             }
         }
-        Kind::Measured | Kind::Scattered | Kind::Published => {
-            if series.kind == Kind::Measured {
+        SeriesSource::Measured | SeriesSource::Scattered | SeriesSource::Published => {
+            if series.kind == SeriesSource::Measured {
                 let whole = vec![(left, middle), (left + 20, middle)];
                 area.draw(&PathElement::new(whole, colour.stroke_width(2)))?;
             }
-            let hollow = series.kind == Kind::Published;
+            let hollow = series.kind == SeriesSource::Published;
             area.draw(&shape((left + 10, middle), index, colour, hollow))?;
         }
     }
@@ -352,7 +353,7 @@ impl ValueFormatter<f64> for Coordinate {
 mod tests {
     use super::*;
 
-    fn figure(kind: Kind, scale: Scale, values: &[(f64, f64)]) -> Figure {
+    fn figure(kind: SeriesSource, scale: Scale, values: &[(f64, f64)]) -> Figure {
         Figure {
             id: "test".into(),
             title: "Test".into(),
@@ -367,19 +368,20 @@ mod tests {
     #[test]
     fn values_that_have_no_place_are_left_out() {
         let values = [(0.0, 1.0), (1.0, f64::NAN), (2.0, 5e6), (4.0, 9e6)];
-        let text = svg(&figure(Kind::Scattered, Scale::Log2, &values)).unwrap();
+        let text = svg(&figure(SeriesSource::Scattered, Scale::Log2, &values)).unwrap();
         // Two marks and the one of the legend.
         assert_eq!(text.matches("<polygon").count(), 3, "{text}");
         assert!(text.contains("burst &lt;packets&gt;"), "{text}");
         assert!(text.contains("one &amp; only"));
-        let error = svg(&figure(Kind::Measured, Scale::Log2, &values[..2])).unwrap_err();
+        let error = svg(&figure(SeriesSource::Measured, Scale::Log2, &values[..2])).unwrap_err();
         assert_eq!(error.to_string(), "figure test cannot be drawn: no values");
     }
 
     #[test]
     fn parts_lie_on_one_another() {
-        let part =
-            |name: &str, y: f64| Series::line(name, Kind::Stacked, [(1.0, y), (2.0, 2.0 * y)]);
+        let part = |name: &str, y: f64| {
+            Series::line(name, SeriesSource::Stacked, [(1.0, y), (2.0, 2.0 * y)])
+        };
         let placed = stacked(vec![part("io", 3.0), part("task", 5.0)]);
         assert_eq!((placed[1].1[0].low, placed[1].1[0].y), (3.0, 8.0));
         assert_eq!((placed[1].1[1].low, placed[1].1[1].y), (6.0, 16.0));

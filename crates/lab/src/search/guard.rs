@@ -13,7 +13,7 @@ pub const HIGH_RATE: PacketsPerSecond = PacketsPerSecond::new(1000.0);
     "{address} is not in 198.18.0.0/15 or 2001:2::/48, and more than {HIGH_RATE} may harm the \
      network it belongs to (RFC 6815): use test addresses, or say that the network is isolated"
 )]
-pub struct Refused {
+pub struct OutsideTestNetworks {
     /// The first address outside.
     pub address: IpAddr,
 }
@@ -40,12 +40,12 @@ pub fn permit(
     addresses: impl IntoIterator<Item = IpAddr>,
     rate: Option<PacketsPerSecond>,
     isolated: bool,
-) -> Result<(), Refused> {
+) -> Result<(), OutsideTestNetworks> {
     if isolated || rate.is_some_and(|rate| rate <= HIGH_RATE) {
         return Ok(());
     }
     match addresses.into_iter().find(|&address| !is_test_address(address)) {
-        Some(address) => Err(Refused { address }),
+        Some(address) => Err(OutsideTestNetworks { address }),
         None => Ok(()),
     }
 }

@@ -28,7 +28,7 @@ pub struct Stability {
 impl Stability {
     /// From rates of successive short windows or trials. `None` for fewer than four of them, for
     /// negative or infinite ones, or if the median is zero.
-    pub fn of(rates: &[f64]) -> Option<Self> {
+    pub fn from_rates(rates: &[f64]) -> Option<Self> {
         if rates.len() < 4 || rates.iter().any(|rate| !rate.is_finite() || *rate < 0.0) {
             return None;
         }
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn a_steady_platform_passes() {
         let rates: Vec<f64> = (0..20).map(|at| 1e6 + f64::from(at % 5) * 1e3).collect();
-        let steady = Stability::of(&rates).unwrap();
+        let steady = Stability::from_rates(&rates).unwrap();
         assert!(steady.is_within(0.01), "{steady:?}");
         assert_eq!(steady.best, 1.004e6);
         assert!(steady.drift.abs() < 1e-9);
@@ -94,29 +94,29 @@ mod tests {
 
     #[test]
     fn noise_dips_and_drift_are_seen() {
-        let noisy = Stability::of(&[1e6, 0.7e6, 1.1e6, 0.8e6, 1.2e6, 0.9e6]).unwrap();
+        let noisy = Stability::from_rates(&[1e6, 0.7e6, 1.1e6, 0.8e6, 1.2e6, 0.9e6]).unwrap();
         assert!(!noisy.is_within(0.1), "{noisy:?}");
 
         let mut dip = vec![1e6; 30];
         dip[7] = 0.2e6;
-        let dip = Stability::of(&dip).unwrap();
+        let dip = Stability::from_rates(&dip).unwrap();
         assert!((dip.worst_dip - 0.8).abs() < 1e-9 && dip.is_within(0.01), "{dip:?}");
 
         let slower: Vec<f64> = (0..20).map(|at| 1e6 - f64::from(at) * 2e4).collect();
-        let slower = Stability::of(&slower).unwrap();
+        let slower = Stability::from_rates(&slower).unwrap();
         assert!((-0.3..-0.2).contains(&slower.drift), "{slower:?}");
     }
 
     #[test]
     fn too_little_is_no_verdict() {
-        assert_eq!(Stability::of(&[1.0, 1.0, 1.0]), None);
-        assert_eq!(Stability::of(&[0.0; 10]), None);
-        assert_eq!(Stability::of(&[1.0, 2.0, f64::NAN, 1.0]), None);
+        assert_eq!(Stability::from_rates(&[1.0, 1.0, 1.0]), None);
+        assert_eq!(Stability::from_rates(&[0.0; 10]), None);
+        assert_eq!(Stability::from_rates(&[1.0, 2.0, f64::NAN, 1.0]), None);
     }
 
     #[test]
     fn small_losses_need_a_quiet_platform() {
-        let unloaded = Stability::of(&[2e6, 2e6, 1.9e6, 2e6, 2.1e6]).unwrap();
+        let unloaded = Stability::from_rates(&[2e6, 2e6, 1.9e6, 2e6, 2.1e6]).unwrap();
         let limits = |own_loss| PlatformLimits { unloaded, own_loss };
         assert!(limits(0.0).resolves(0.0));
         assert!(!limits(1e-4).resolves(0.0));

@@ -10,7 +10,7 @@ use super::maker::FrameMaker;
 /// Makes the frames of several descriptions, each as often as its weight says.
 #[derive(Debug, Clone)]
 pub struct Mix {
-    parts: Vec<Part>,
+    parts: Vec<WeightedMaker>,
     /// Weights of all.
     total: f64,
     /// Index of the description whose frame is next.
@@ -21,7 +21,7 @@ pub struct Mix {
 }
 
 #[derive(Debug, Clone)]
-struct Part {
+struct WeightedMaker {
     maker: FrameMaker,
     weight: f64,
     /// Its lack to its share, in frames of the total.
@@ -39,7 +39,8 @@ impl Mix {
     pub fn new(parts: Vec<(FrameMaker, f64)>, random: Option<u64>) -> Mix {
         assert!(!parts.is_empty(), "there is a description");
         let total = parts.iter().map(|(_, weight)| weight).sum();
-        let part = |(maker, weight)| Part { maker, weight, credit: 0.0, made: Arc::default() };
+        let part =
+            |(maker, weight)| WeightedMaker { maker, weight, credit: 0.0, made: Arc::default() };
         let parts = parts.into_iter().map(part).collect();
         let random = random.map(fastrand::Rng::with_seed);
         let mut mix = Mix { parts, total, next: 0, random };

@@ -14,11 +14,11 @@ use linerate_worker::Stop;
 use super::{Order, Outcome, Phase, RunError, Runner};
 use crate::{
     clock::now,
-    inlet::Inlet,
-    outlet::{Outlet, Progress},
     rate::{Pattern, Schedule},
+    rx_queues::RxQueues,
     search::Frames,
     traffic::Traffic,
+    tx_queue::{Progress, TxQueue},
 };
 
 /// Buffers kept at hand.
@@ -50,8 +50,8 @@ type Tick = Box<dyn FnMut(&Progress)>;
 /// Sends by one port and receives by another, one trial after the other.
 pub struct Tester {
     options: TesterOptions,
-    outlet: Outlet,
-    inlet: Inlet,
+    tx_queue: TxQueue,
+    rx_queues: RxQueues,
     stream: u16,
     tick: Option<Tick>,
 }
@@ -81,11 +81,11 @@ impl Tester {
         receives: Vec<Box<dyn Receive>>,
     ) -> Result<Self, RunError> {
         let maker = options.traffic.maker(0)?;
-        let outlet = Outlet::new(maker, transmit, arena.cache(CACHE), options.burst);
-        let inlet = Inlet::new(receives, arena.cache(CACHE), options.burst);
+        let tx_queue = TxQueue::new(maker, transmit, arena.cache(CACHE), options.burst);
+        let rx_queues = RxQueues::new(receives, arena.cache(CACHE), options.burst);
         // Runs that follow each other are told apart, too.
         let stream = (now() / 1000) as u16 % STREAMS;
-        Ok(Tester { options, outlet, inlet, stream, tick: None })
+        Ok(Tester { options, tx_queue, rx_queues, stream, tick: None })
     }
 
     /// Has a function called about a hundred times a second while a trial runs.
@@ -103,35 +103,35 @@ impl Tester {
         let mut schedule = Schedule::new(rate, Pattern::Constant, 0);
         let late = self.options.late.as_nanos() as f64;
         let late = schedule.expected(late).map_or(u64::MAX, |frames| frames as u64);
-        let burst = self.outlet.burst();
+        let burst = self.tx_queue.burst();
         // Not come due yet; due and not made.
         let (mut left, mut owed) = (phase.frames, 0);
         let begin = now();
         let mut taken = begin;
         loop {
             let time = now();
-            if self.outlet.is_empty() {
+            if self.tx_queue.is_empty() {
                 let due = schedule.due(time - begin).unwrap_or_else(|| burst - owed).min(left);
-                self.outlet.intend(due);
+                self.tx_queue.intend(due);
                 left -= due;
                 // Too late is given up: a hiccup must not become a burst.
                 owed = (owed + due).min(late.max(burst));
-                let made = self.outlet.make(owed.min(burst), time);
+                let made = self.tx_queue.make(owed.min(burst), time);
                 owed -= made;
-                self.outlet.count_offered(made);
+                self.tx_queue.count_offered(made);
             }
-            let sent = self.outlet.offer()?;
+            let sent = self.tx_queue.offer()?;
             self.take()?;
-            if left == 0 && owed == 0 && self.outlet.is_empty() {
+            if left == 0 && owed == 0 && self.tx_queue.is_empty() {
                 return Ok(());
             }
-            if sent > 0 || (self.outlet.is_empty() && owed == 0) {
+            if sent > 0 || (self.tx_queue.is_empty() && owed == 0) {
                 taken = time;
             } else {
-                self.outlet.flush()?;
+                self.tx_queue.flush()?;
                 if time - taken > STUCK {
-                    self.outlet.intend(left);
-                    self.outlet.give_up();
+                    self.tx_queue.intend(left);
+                    self.tx_queue.give_up();
                     return Ok(());
                 }
             }
@@ -142,9 +142,9 @@ impl Tester {
     /// Takes the frames that have come back.
     #[inline]
     fn take(&mut self) -> Result<(), RunError> {
-        for queue in 0..self.inlet.queues() {
-            if self.inlet.receive(queue)? > 0 {
-                self.inlet.analyse();
+        for queue in 0..self.rx_queues.queues() {
+            if self.rx_queues.receive(queue)? > 0 {
+                self.rx_queues.analyse();
             }
         }
         Ok(())
@@ -156,7 +156,7 @@ impl Tester {
         if time < watch.window + WINDOW {
             return Ok(());
         }
-        let progress = self.outlet.progress();
+        let progress = self.tx_queue.progress();
         let frames = progress.accepted - watch.taken;
         watch.windows.push(frames as f64 * 1e9 / (time - watch.window) as f64);
         (watch.window, watch.taken) = (time, progress.accepted);
@@ -169,8 +169,10 @@ impl Tester {
     /// Waits for frames on the way.
     fn settle(&mut self, residual: Duration) -> Result<(), RunError> {
         let end = now() + residual.as_nanos() as u64;
-        while now() < end && self.inlet.received(self.stream) < self.outlet.progress().accepted {
-            self.outlet.flush()?;
+        while now() < end
+            && self.rx_queues.received(self.stream) < self.tx_queue.progress().accepted
+        {
+            self.tx_queue.flush()?;
             self.take()?;
             if self.options.stop.is_raised() {
                 return Err(RunError::Interrupted);
@@ -185,8 +187,8 @@ impl Runner for Tester {
     fn run(&mut self, order: &Order) -> Result<Outcome, RunError> {
         self.stream = (self.stream + 1) % STREAMS;
         self.take()?;
-        self.inlet.begin(self.stream);
-        self.outlet.begin(self.options.traffic.maker(self.stream)?);
+        self.rx_queues.begin(self.stream);
+        self.tx_queue.begin(self.options.traffic.maker(self.stream)?);
         let start = now();
         let mut watch = Watch { start, window: start, taken: 0, windows: Vec::new() };
         let seconds = |time: u64| Seconds::new(time.saturating_sub(start) as f64 * 1e-9);
@@ -197,10 +199,10 @@ impl Runner for Tester {
         }
         let sending = seconds(now());
         self.settle(order.residual)?;
-        self.outlet.refresh();
-        let progress = self.outlet.progress();
+        self.tx_queue.refresh();
+        let progress = self.tx_queue.progress();
         let stream = self.stream;
-        let arrivals = self.inlet.arrivals();
+        let arrivals = self.rx_queues.arrivals();
         let own = arrivals.streams.get(&stream).copied().unwrap_or_default();
         Ok(Outcome {
             frames: Frames {
@@ -227,8 +229,8 @@ impl Runner for Tester {
 impl Drop for Tester {
     fn drop(&mut self) {
         // Frames that cannot be taken back any more are lost with the port.
-        let _ = self.outlet.close();
-        self.inlet.close();
+        let _ = self.tx_queue.close();
+        self.rx_queues.close();
     }
 }
 

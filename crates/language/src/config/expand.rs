@@ -258,7 +258,7 @@ impl Variables for Scope {
     fn value(&self, reference: &str, form: Form, depth: usize) -> Option<String> {
         let parts = match form {
             Form::Plain | Form::Parentheses => Parts { name: reference, word: None, default: None },
-            Form::Braces => Parts::of(reference),
+            Form::Braces => Parts::parse(reference),
         };
         let Some(value) = self.get(parts.name) else {
             return parts.default.map(|text| expand(text, self, depth + 1));
@@ -293,7 +293,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(text: &'a str) -> Parts<'a> {
+    fn parse(text: &'a str) -> Parts<'a> {
         let space = |c: char| c.is_ascii() && is_space(c as u8);
         let text = text.trim_start_matches(space);
         let length =

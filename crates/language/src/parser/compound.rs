@@ -1,9 +1,9 @@
 //! `{ ... }` and `( ... )`.
 
 use super::super::ast::{Body, Compound, Formal, Group};
-use super::super::lexer::{Kind, Token};
+use super::super::lexer::{Token, TokenKind};
 use super::super::source::Span;
-use super::{Enclosing, Ended, NESTING_MAX, Parser};
+use super::{Enclosing, ListEnd, NESTING_MAX, Parser};
 
 impl Parser<'_> {
     /// The compound whose opening brace is `open`.
@@ -23,10 +23,10 @@ impl Parser<'_> {
         let outer_output = std::mem::replace(&mut self.ends_in_output, true);
         loop {
             let token = self.next();
-            if token.kind == Kind::Ellipsis {
+            if token.kind == TokenKind::Ellipsis {
                 compound.extends = Some((token.span, self.cursor()));
                 let after = self.next();
-                let last = after.kind == Kind::Char('}');
+                let last = after.kind == TokenKind::Char('}');
                 if compound.bodies.is_empty() || !last {
                     self.error(token.span, "'...' should occur last, after one or more compounds");
                 }
@@ -49,7 +49,7 @@ impl Parser<'_> {
                 formals,
                 statements,
             });
-            if ended == Ended::Closed {
+            if ended == ListEnd::Closed {
                 break;
             }
         }
@@ -98,10 +98,10 @@ impl Parser<'_> {
         loop {
             let token = self.next();
             let (keyword, variable) = match token.kind {
-                Kind::Variable => (None, token),
-                Kind::Ident => {
+                TokenKind::Variable => (None, token),
+                TokenKind::Ident => {
                     let second = self.next();
-                    if second.kind != Kind::Variable {
+                    if second.kind != TokenKind::Variable {
                         self.push_back(second);
                         self.push_back(token);
                         self.no_variable(&formals, token);
@@ -109,7 +109,7 @@ impl Parser<'_> {
                     }
                     (Some(self.ident(token)), second)
                 }
-                Kind::Char('|') => return formals,
+                TokenKind::Char('|') => return formals,
                 _ => {
                     self.push_back(token);
                     self.no_variable(&formals, token);
@@ -119,8 +119,8 @@ impl Parser<'_> {
             formals.push(Formal { keyword, variable: self.ident(variable), cursor: self.cursor() });
             let token = self.next();
             match token.kind {
-                Kind::Char('|') => return formals,
-                Kind::Char(',') => {}
+                TokenKind::Char('|') => return formals,
+                TokenKind::Char(',') => {}
                 _ => {
                     self.error(token.span, "expected ',' or '|'");
                     self.push_back(token);

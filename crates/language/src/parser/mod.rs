@@ -10,10 +10,10 @@ mod ports;
 
 use super::ast::{
     Arrow, Ast, Class, Config, Connection, Cursor, Definition, Element, ElementClass, ElementList,
-    Ident, Ports, Side, Statement, What,
+    ElementRef, Ident, Ports, Side, Statement,
 };
 use super::diagnostic::{Diagnostic, Diagnostics, Order};
-use super::lexer::{Kind, Lexer, Token};
+use super::lexer::{Lexer, Token, TokenKind};
 use super::source::{FileId, SourceMap, Span};
 
 /// Compounds and groups may be nested this deep.
@@ -45,7 +45,7 @@ enum Enclosing {
 
 /// The end of a list of statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum ListEnd {
     /// The closing mark, or a token that stands for it.
     Closed,
     /// `||`
@@ -84,7 +84,7 @@ impl Parser<'_> {
 
     /// Takes the next token if it is a `kind`. A token that is not taken has not been read either:
     /// it does not count for landmarks.
-    fn accept(&mut self, kind: Kind) -> Option<Token> {
+    fn accept(&mut self, kind: TokenKind) -> Option<Token> {
         if let Some(&token) = self.pushed_back.last() {
             return if token.kind == kind { self.pushed_back.pop() } else { None };
         }
@@ -99,7 +99,7 @@ impl Parser<'_> {
     }
 
     /// As [`Parser::accept`], with an error if it is something else.
-    fn expect(&mut self, kind: Kind) -> Option<Token> {
+    fn expect(&mut self, kind: TokenKind) -> Option<Token> {
         let token = self.accept(kind);
         if token.is_none() {
             let here = self.lexer.span(self.lexer.position, self.lexer.position);
@@ -112,7 +112,7 @@ impl Parser<'_> {
         for span in self.lexer.take_bad_directives() {
             // Known as soon as it is read, unlike an error of a statement.
             let landmark = self.lexer.sources().landmark(span, span.start);
-            let order = Order::parser(self.cursor().found);
+            let order = Order::parser(self.cursor().diagnostics);
             let message = "unknown preprocessor directive";
             self.diagnostics.push(Diagnostic::error(landmark, message).at(order));
         }
@@ -125,7 +125,7 @@ impl Parser<'_> {
 
     /// Returns the progress of the parser.
     fn cursor(&self) -> Cursor {
-        Cursor { at: self.lexer.position, found: self.diagnostics.len() }
+        Cursor { at: self.lexer.position, diagnostics: self.diagnostics.len() }
     }
 
     /// Goes to the end of the text.
@@ -150,7 +150,7 @@ impl Parser<'_> {
     ) {
         let cursor = self.cursor();
         let landmark = self.lexer.sources().landmark(span, cursor.at);
-        let mut diagnostic = severity(landmark, message).at(Order::parser(cursor.found));
+        let mut diagnostic = severity(landmark, message).at(Order::parser(cursor.diagnostics));
         if let Some(label) = label {
             diagnostic = diagnostic.label(label);
         }
@@ -161,7 +161,7 @@ impl Parser<'_> {
         let word = self.lexer.word(token);
         // Click names variables without their mark, and the end not at all.
         let word = match token.kind {
-            Kind::Variable => &word[1..],
+            TokenKind::Variable => &word[1..],
             _ => word,
         };
         let message = format!("syntax error near '{word}'");
@@ -170,53 +170,58 @@ impl Parser<'_> {
 
     // Statements.
 
-    fn statements(&mut self, enclosing: Enclosing, out: &mut Vec<Statement>) -> Ended {
+    fn statements(&mut self, enclosing: Enclosing, out: &mut Vec<Statement>) -> ListEnd {
         loop {
             let token = self.next();
             match token.kind {
-                Kind::Ident | Kind::Char('[' | '{' | '(') | Kind::Arrow | Kind::DoubleArrow => {
+                TokenKind::Ident
+                | TokenKind::Char('[' | '{' | '(')
+                | TokenKind::Arrow
+                | TokenKind::DoubleArrow => {
                     self.push_back(token);
                     let connection = self.connection(enclosing);
                     self.ends_in_output = ends_in_output(&connection);
                     out.push(Statement::Connection(connection));
                 }
-                Kind::ElementClass => {
+                TokenKind::ElementClass => {
                     let class = self.element_class();
                     out.push(Statement::ElementClass(class));
                 }
-                Kind::Require => {
+                TokenKind::Require => {
                     if let Some(mut config) = self.parenthesized() {
-                        self.accept(Kind::Char(';'));
+                        self.accept(TokenKind::Char(';'));
                         config.cursor = self.cursor();
                         out.push(Statement::Require(config));
                     }
                 }
-                Kind::Define => {
+                TokenKind::Define => {
                     if let Some(config) = self.parenthesized() {
                         out.push(Statement::Define(config));
                     }
                 }
-                Kind::Char(';') => {}
-                Kind::Char('}') if enclosing == Enclosing::Compound => return Ended::Closed,
-                Kind::DoubleBar if enclosing == Enclosing::Compound => return Ended::Overload,
-                Kind::Char(')') if enclosing == Enclosing::Group => return Ended::Closed,
-                Kind::Char('}') | Kind::DoubleBar => {
+                TokenKind::Char(';') => {}
+                TokenKind::Char('}') if enclosing == Enclosing::Compound => return ListEnd::Closed,
+                TokenKind::DoubleBar if enclosing == Enclosing::Compound => {
+                    return ListEnd::Overload;
+                }
+                TokenKind::Char(')') if enclosing == Enclosing::Group => return ListEnd::Closed,
+                TokenKind::Char('}') | TokenKind::DoubleBar => {
                     self.syntax_error(token, "a statement");
                     if enclosing == Enclosing::Group {
                         // The parenthesis is missing: the construct around the group goes on with
                         // this token.
                         self.push_back(token);
-                        return Ended::Closed;
+                        return ListEnd::Closed;
                     }
                 }
-                Kind::End => {
+                TokenKind::End => {
                     match enclosing {
                         _ if self.abandoned => {}
                         Enclosing::File => {}
                         Enclosing::Group => self.error(token.span, "expected ')'"),
                         Enclosing::Compound => self.error(token.span, "expected '}'"),
                     }
-                    return Ended::Closed;
+                    return ListEnd::Closed;
                 }
                 _ => self.syntax_error(token, "a statement"),
             }
@@ -225,7 +230,7 @@ impl Parser<'_> {
 
     fn element_class(&mut self) -> ElementClass {
         let token = self.next();
-        let name = if token.kind == Kind::Ident {
+        let name = if token.kind == TokenKind::Ident {
             Some(self.ident(token))
         } else {
             self.push_back(token);
@@ -234,8 +239,8 @@ impl Parser<'_> {
         };
         let token = self.next();
         let definition = match token.kind {
-            Kind::Char('{') => Definition::Compound(self.compound(token)),
-            Kind::Ident => Definition::Synonym(self.ident(token)),
+            TokenKind::Char('{') => Definition::Compound(self.compound(token)),
+            TokenKind::Ident => Definition::Synonym(self.ident(token)),
             _ => {
                 self.syntax_error(token, "'{' or the name of a class");
                 Definition::Missing
@@ -246,7 +251,7 @@ impl Parser<'_> {
 
     /// `( CONFIG )`.
     fn parenthesized(&mut self) -> Option<Config> {
-        self.expect(Kind::Char('('))?;
+        self.expect(TokenKind::Char('('))?;
         Some(self.config())
     }
 
@@ -255,7 +260,7 @@ impl Parser<'_> {
         let opened = self.cursor();
         let (text, span) = self.lexer.config();
         self.directives();
-        self.expect(Kind::Char(')'));
+        self.expect(TokenKind::Char(')'));
         Config { text, span, opened, cursor: self.cursor() }
     }
 
@@ -282,23 +287,23 @@ impl Parser<'_> {
         loop {
             let token = self.next();
             match token.kind {
-                Kind::Arrow | Kind::DoubleArrow => {
+                TokenKind::Arrow | TokenKind::DoubleArrow => {
                     return Some(Arrow {
-                        double: token.kind == Kind::DoubleArrow,
+                        double: token.kind == TokenKind::DoubleArrow,
                         span: token.span,
                     });
                 }
-                Kind::Char(',') | Kind::DoubleColon => {
+                TokenKind::Char(',') | TokenKind::DoubleColon => {
                     self.syntax_error(token, "'->' or ';'");
                 }
-                Kind::Char(';') | Kind::End => return None,
-                Kind::Ident
-                | Kind::Char('{' | '}' | '[' | ')')
-                | Kind::DoubleBar
-                | Kind::ElementClass
-                | Kind::Require
-                | Kind::Provide
-                | Kind::Define => {
+                TokenKind::Char(';') | TokenKind::End => return None,
+                TokenKind::Ident
+                | TokenKind::Char('{' | '}' | '[' | ')')
+                | TokenKind::DoubleBar
+                | TokenKind::ElementClass
+                | TokenKind::Require
+                | TokenKind::Provide
+                | TokenKind::Define => {
                     self.push_back(token);
                     return None;
                 }
@@ -316,7 +321,7 @@ impl Parser<'_> {
     /// The element that a context arrow of `FastClick` stands for: `IPIn` for `~IP>`, `IPOut` for
     /// `~/IP>`.
     fn context(&self, arrow: Arrow) -> Option<ElementList> {
-        let token = Token { kind: Kind::Arrow, span: arrow.span };
+        let token = Token { kind: TokenKind::Arrow, span: arrow.span };
         let context = self.lexer.word(token).strip_prefix('~')?.strip_suffix('>')?;
         let class = match context.strip_prefix('/') {
             Some(left) => format!("{}Out", left.to_ascii_uppercase()),
@@ -327,7 +332,7 @@ impl Parser<'_> {
             span,
             cursor: self.cursor(),
             inputs: Ports::default(),
-            what: What::Name(Ident { name: class, span }),
+            what: ElementRef::Name(Ident { name: class, span }),
             class: None,
             config: None,
             outputs: Ports::default(),
@@ -347,13 +352,14 @@ impl Parser<'_> {
                 None => {}
             }
             let token = self.next();
-            if token.kind != Kind::Char(',') {
+            if token.kind != TokenKind::Char(',') {
                 self.push_back(token);
                 break token;
             }
         };
-        let arrow = matches!(token.kind, Kind::Arrow | Kind::DoubleArrow);
-        let implicit = elements.iter().any(|element| matches!(element.what, What::Implicit(_)));
+        let arrow = matches!(token.kind, TokenKind::Arrow | TokenKind::DoubleArrow);
+        let implicit =
+            elements.iter().any(|element| matches!(element.what, ElementRef::Implicit(_)));
         if implicit && !first && arrow {
             self.error(token.span, "implicit ports used in the middle of a chain");
         }
@@ -371,16 +377,16 @@ impl Parser<'_> {
         let token = self.next();
         let mut span = inputs.span.unwrap_or(token.span).to(token.span);
         let what = match token.kind {
-            Kind::Ident => What::Name(self.ident(token)),
-            Kind::Char('{') => {
+            TokenKind::Ident => ElementRef::Name(self.ident(token)),
+            TokenKind::Char('{') => {
                 let compound = self.compound(token);
                 span = span.to(compound.span);
-                What::Compound(compound)
+                ElementRef::Compound(compound)
             }
-            Kind::Char('(') => {
+            TokenKind::Char('(') => {
                 let group = self.group(token);
                 span = span.to(group.span);
-                What::Group(group)
+                ElementRef::Group(group)
             }
             _ => match self.implicit(enclosing, first, alone, &inputs, token) {
                 Some(side) => {
@@ -395,7 +401,7 @@ impl Parser<'_> {
                         span: end.unwrap_or(self.lexer.span(token.span.start, token.span.start)),
                         cursor: self.cursor(),
                         inputs,
-                        what: What::Implicit(side),
+                        what: ElementRef::Implicit(side),
                         class: None,
                         config: None,
                         outputs,
@@ -415,7 +421,7 @@ impl Parser<'_> {
             Some(Class::Missing(_)) | None => {}
         }
         let token = self.next();
-        let config = if token.kind == Kind::Char('(') {
+        let config = if token.kind == TokenKind::Char('(') {
             let config = self.config();
             span.end = config.cursor.at;
             let after = self.next();
@@ -446,7 +452,7 @@ impl Parser<'_> {
         }
         let possible = !ports.is_empty() || alone;
         match token.kind {
-            Kind::Arrow | Kind::DoubleArrow => {
+            TokenKind::Arrow | TokenKind::DoubleArrow => {
                 if !(first && possible) {
                     return None;
                 }
@@ -458,10 +464,10 @@ impl Parser<'_> {
                 }
                 Some(Side::Input)
             }
-            Kind::Char(',') if ports.is_empty() => None,
-            Kind::Char(',') if first => Some(Side::Input),
-            Kind::Char(',') => Some(Side::Output),
-            Kind::DoubleColon => None,
+            TokenKind::Char(',') if ports.is_empty() => None,
+            TokenKind::Char(',') if first => Some(Side::Input),
+            TokenKind::Char(',') => Some(Side::Output),
+            TokenKind::DoubleColon => None,
             _ => (!first && possible).then_some(Side::Output),
         }
     }
@@ -491,14 +497,14 @@ impl Parser<'_> {
     /// `:: Class`.
     fn class(&mut self) -> Option<Class> {
         let token = self.next();
-        if token.kind != Kind::DoubleColon {
+        if token.kind != TokenKind::DoubleColon {
             self.push_back(token);
             return None;
         }
         let token = self.next();
         Some(match token.kind {
-            Kind::Ident => Class::Name(self.ident(token), self.cursor()),
-            Kind::Char('{') => Class::Compound(self.compound(token)),
+            TokenKind::Ident => Class::Name(self.ident(token), self.cursor()),
+            TokenKind::Char('{') => Class::Compound(self.compound(token)),
             _ => {
                 self.error(token.span, "missing element type in declaration");
                 self.push_back(token);
@@ -515,9 +521,9 @@ fn ends_in_output(connection: &Connection) -> bool {
     };
     match elements.as_slice() {
         [element] => match &element.what {
-            What::Implicit(side) => *side == Side::Output,
-            What::Name(name) => name.name == "output",
-            What::Compound(_) | What::Group(_) => false,
+            ElementRef::Implicit(side) => *side == Side::Output,
+            ElementRef::Name(name) => name.name == "output",
+            ElementRef::Compound(_) | ElementRef::Group(_) => false,
         },
         _ => false,
     }
@@ -526,7 +532,9 @@ fn ends_in_output(connection: &Connection) -> bool {
 /// Returns true if there are several elements and all but the last are mere names.
 fn only_last_declared(elements: &[Element]) -> bool {
     let bare = |element: &Element| {
-        matches!(element.what, What::Name(_)) && element.class.is_none() && element.config.is_none()
+        matches!(element.what, ElementRef::Name(_))
+            && element.class.is_none()
+            && element.config.is_none()
     };
     match elements.split_last() {
         Some((last, rest)) => !rest.is_empty() && rest.iter().all(bare) && !bare(last),

@@ -1,7 +1,7 @@
 //! Port lists: `[1]`, `[0, 2-4]`, `[]`, `[3-]`.
 
 use super::super::ast::Ports;
-use super::super::lexer::{Kind, Token};
+use super::super::lexer::{Token, TokenKind};
 use super::Parser;
 
 /// The highest port number. Every number up to it becomes a port of the
@@ -16,7 +16,7 @@ impl Parser<'_> {
     /// The ports in brackets, if a bracket is next.
     pub(super) fn ports(&mut self) -> Ports {
         let mut ports = Ports::default();
-        let Some(open) = self.accept(Kind::Char('[')) else {
+        let Some(open) = self.accept(TokenKind::Char('[')) else {
             return ports;
         };
         let mut last = None;
@@ -25,7 +25,7 @@ impl Parser<'_> {
         loop {
             let token = self.next();
             match token.kind {
-                Kind::Ident => {
+                TokenKind::Ident => {
                     end = token.span;
                     let port = self.port(token);
                     let first = match last {
@@ -37,7 +37,7 @@ impl Parser<'_> {
                     }
                     last = Some(port);
                 }
-                Kind::Char(']') => {
+                TokenKind::Char(']') => {
                     end = token.span;
                     if ports.list.is_empty() {
                         ports.list.push(0);
@@ -53,12 +53,12 @@ impl Parser<'_> {
             }
             let token = self.next();
             match token.kind {
-                Kind::Char(']') => {
+                TokenKind::Char(']') => {
                     end = token.span;
                     break;
                 }
-                Kind::Char('-') if !range => range = true,
-                Kind::Char(',') => range = false,
+                TokenKind::Char('-') if !range => range = true,
+                TokenKind::Char(',') => range = false,
                 _ => {
                     self.error(token.span, "syntax error: expected ','");
                     self.push_back(token);

@@ -9,7 +9,7 @@ use super::scope::ClassId;
 
 /// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     /// An element of this class.
     Element(ClassId),
     /// A border that packets cross: packets that enter here go on from the node `forward`, and
@@ -18,12 +18,12 @@ pub(super) enum Kind {
     Tunnel { forward: Option<usize>, backward: Option<usize> },
 }
 
-impl Kind {
+impl NodeKind {
     /// A border not yet joined to anything.
-    pub(super) const TUNNEL: Kind = Kind::Tunnel { forward: None, backward: None };
+    pub(super) const TUNNEL: NodeKind = NodeKind::Tunnel { forward: None, backward: None };
 
     pub(super) fn is_tunnel(self) -> bool {
-        matches!(self, Kind::Tunnel { .. })
+        matches!(self, NodeKind::Tunnel { .. })
     }
 }
 
@@ -31,7 +31,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
     pub(super) config: String,
     pub(super) landmark: Landmark,
     /// One more than the highest port used, of inputs and outputs.
@@ -124,7 +124,7 @@ impl Body {
     pub(super) fn add(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: NodeKind,
         config: String,
         landmark: Landmark,
     ) -> usize {

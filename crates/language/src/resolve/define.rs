@@ -9,14 +9,14 @@ use linerate_host::closest_word;
 use super::super::ast::{Body as BodyTree, Config};
 use super::super::ast::{
     Class as ClassRef, Compound, Connection, Cursor, Definition, Element, ElementClass,
-    ElementList, Formal, Group, Ports, Side, Statement, What,
+    ElementList, ElementRef, Formal, Group, Ports, Side, Statement,
 };
 use super::super::config::{self, Parameter};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::flat::Requirement;
 use super::super::parser;
 use super::super::source::{Landmark, Span};
-use super::body::{Body, Kind, Variable};
+use super::body::{Body, NodeKind, Variable};
 use super::connect::Operand;
 use super::scope::{Class, ClassId};
 use super::{DEPTH_MAX, ELEMENTS_MAX, GROUP_PORTS_MAX, OVERLOADS_MAX, Resolver};
@@ -100,10 +100,10 @@ impl Resolver<'_> {
         let mut outputs = element.outputs.clone();
         let landmark = self.landmark(element.span, element.cursor);
         let (name, class) = match &element.what {
-            What::Name(name) => (name.name.clone(), self.classes.find(&name.name)),
-            What::Implicit(side) => (side.name().to_owned(), self.classes.find(side.name())),
-            What::Compound(compound) => (String::new(), Some(self.compound(compound, ""))),
-            What::Group(group) => {
+            ElementRef::Name(name) => (name.name.clone(), self.classes.find(&name.name)),
+            ElementRef::Implicit(side) => (side.name().to_owned(), self.classes.find(side.name())),
+            ElementRef::Compound(compound) => (String::new(), Some(self.compound(compound, ""))),
+            ElementRef::Group(group) => {
                 let (name, ports) = self.group(group);
                 if inputs.is_empty() {
                     inputs.list = (0..ports[0]).collect();
@@ -195,7 +195,7 @@ impl Resolver<'_> {
             // Not reached: without either it was undeclared.
             return 0;
         };
-        self.add(&name, Kind::Element(class), element.config, element.landmark, cursor)
+        self.add(&name, NodeKind::Element(class), element.config, element.landmark, cursor)
     }
 
     fn redeclared(&mut self, element: &Pending, node: usize, cursor: Cursor) {
@@ -235,7 +235,7 @@ impl Resolver<'_> {
     fn add(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: NodeKind,
         config: String,
         landmark: Landmark,
         cursor: Cursor,
@@ -257,7 +257,7 @@ impl Resolver<'_> {
         let name = self.current().anonymous_name("");
         let landmark = self.sources.landmark(group.span, group.span.start);
         let nodes = [name.clone(), format!("{name}/input"), format!("{name}/output")].map(|name| {
-            self.add(&name, Kind::TUNNEL, String::new(), landmark.clone(), group.cursor)
+            self.add(&name, NodeKind::TUNNEL, String::new(), landmark.clone(), group.cursor)
         });
         let [outer, input, output] = nodes;
         let body = self.current();
@@ -352,7 +352,7 @@ impl Resolver<'_> {
         let depth = self.open_bodies.len();
         let mut body = Body::new(name.to_owned(), landmark.clone(), depth);
         for border in ["input", "output"] {
-            body.add(border, Kind::TUNNEL, String::new(), landmark.clone());
+            body.add(border, NodeKind::TUNNEL, String::new(), landmark.clone());
         }
         body.offset = 2;
         self.open_bodies.push(body);

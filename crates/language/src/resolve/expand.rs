@@ -6,8 +6,8 @@ use super::super::config::{self, Scope};
 use super::super::diagnostic::{Diagnostic, Diagnostics};
 use super::super::flat::{Flat, FlatConnection, FlatElement, PortRef};
 use super::super::source::{FileId, Landmark};
-use super::body::{Body, Kind, Link};
-use super::overload::Chosen;
+use super::body::{Body, Link, NodeKind};
+use super::overload::Resolution;
 use super::scope::Class;
 use super::{BYTES_MAX, CONNECTIONS_MAX, DEPTH_MAX, ELEMENTS_MAX, Globals, Resolver, tunnel};
 
@@ -42,7 +42,7 @@ impl Resolver<'_> {
     /// in its place if its class is one.
     fn expand_node(&mut self, node: usize, scope: &Rc<Scope>, depth: usize, end: &Landmark) {
         self.current().name_anonymous(node);
-        let Kind::Element(class) = self.current().nodes[node].kind else {
+        let NodeKind::Element(class) = self.current().nodes[node].kind else {
             return;
         };
         let config = scope.expand(&self.current().nodes[node].config);
@@ -63,13 +63,13 @@ impl Resolver<'_> {
         let ports = self.current().nodes[node].ports;
         let landmark = Landmark { span, ..end.clone() };
         match self.choose(class, ports, &arguments, &landmark) {
-            Chosen::None => {}
-            Chosen::Element(class) => {
+            Resolution::None => {}
+            Resolution::Element(class) => {
                 let node = &mut self.current().nodes[node];
-                node.kind = Kind::Element(class);
+                node.kind = NodeKind::Element(class);
                 node.config = config;
             }
-            Chosen::Body(body, values) => {
+            Resolution::Body(body, values) => {
                 let mut inner = Scope::inside(scope, body.depth);
                 for (index, variable) in body.variables.iter().enumerate() {
                     if !self.budget.spend(variable.name.len() + 1) {
@@ -173,12 +173,12 @@ impl Resolver<'_> {
         }
         let outer = match self.current().names.get(name) {
             Some(&node) => {
-                self.current().nodes[node].kind = Kind::TUNNEL;
+                self.current().nodes[node].kind = NodeKind::TUNNEL;
                 node
             }
             None => {
                 let landmark = landmark.clone();
-                self.current().add(name, Kind::TUNNEL, String::new(), landmark)
+                self.current().add(name, NodeKind::TUNNEL, String::new(), landmark)
             }
         };
         let mut sides = [outer; 3];
@@ -192,7 +192,7 @@ impl Resolver<'_> {
                         .note(before, format!("'{name}' previously declared here")),
                 );
             }
-            sides[place] = self.current().add(&name, Kind::TUNNEL, String::new(), at.clone());
+            sides[place] = self.current().add(&name, NodeKind::TUNNEL, String::new(), at.clone());
         }
         let [outer, input, output] = sides;
         tunnel::join_borders(self.current(), outer, input, output);
@@ -226,7 +226,7 @@ impl Resolver<'_> {
         let nodes = std::mem::take(&mut body.nodes);
         for node in nodes {
             numbers.push(elements.len());
-            if let Kind::Element(class) = node.kind {
+            if let NodeKind::Element(class) = node.kind {
                 let class = match self.classes.get(class) {
                     Class::Element(class) => class.to_string(),
                     Class::Compound(body) => self.bodies[*body].printable_name().to_owned(),

@@ -141,7 +141,7 @@ impl Resolver<'_> {
 
     /// Adds a diagnostic found when the reader was at `cursor`.
     fn push(&mut self, diagnostic: Diagnostic, cursor: Cursor) {
-        self.diagnostics.push(diagnostic.at(Order::resolver(cursor.found)));
+        self.diagnostics.push(diagnostic.at(Order::resolver(cursor.diagnostics)));
     }
 
     /// Reports a limit, once.

@@ -10,7 +10,7 @@ use super::body::Body;
 use super::scope::{Class, ClassId};
 
 /// Result of the choice.
-pub(super) enum Chosen {
+pub(super) enum Resolution {
     /// A body, and the values of its parameters.
     Body(Rc<Body>, Vec<String>),
     /// A class of elements: all bodies were passed over.
@@ -29,19 +29,19 @@ impl Resolver<'_> {
         ports: [u32; 2],
         arguments: &[String],
         landmark: &Landmark,
-    ) -> Chosen {
+    ) -> Resolution {
         let mut candidates = Vec::new();
         let mut close = None;
         let mut next = Some(class);
         while let Some(class) = next {
             let Class::Compound(body) = self.classes.get(class) else {
-                return Chosen::Element(class);
+                return Resolution::Element(class);
             };
             let body = self.bodies[*body].clone();
             next = body.overload;
             if let Some(values) = assign(arguments, &body.formals) {
                 if body.ports == ports {
-                    return Chosen::Body(body, values);
+                    return Resolution::Body(body, values);
                 }
                 close = Some((body.clone(), values));
             }
@@ -51,8 +51,8 @@ impl Resolver<'_> {
             self.no_match(&candidates, ports, arguments.len(), landmark);
         }
         match close {
-            Some((body, values)) => Chosen::Body(body, values),
-            None => Chosen::None,
+            Some((body, values)) => Resolution::Body(body, values),
+            None => Resolution::None,
         }
     }
 

@@ -9,14 +9,14 @@ use std::rc::Rc;
 
 use super::super::ast::Side;
 use super::super::diagnostic::Diagnostic;
-use super::body::{Body, End, Kind, Link};
+use super::body::{Body, End, Link, NodeKind};
 use super::{CONNECTIONS_MAX, Resolver};
 
 /// Makes the three nodes of a compound or group the borders they are.
 pub(super) fn join_borders(body: &mut Body, outer: usize, input: usize, output: usize) {
-    body.nodes[outer].kind = Kind::Tunnel { forward: Some(input), backward: Some(output) };
-    body.nodes[input].kind = Kind::Tunnel { forward: None, backward: Some(outer) };
-    body.nodes[output].kind = Kind::Tunnel { forward: Some(outer), backward: None };
+    body.nodes[outer].kind = NodeKind::Tunnel { forward: Some(input), backward: Some(output) };
+    body.nodes[input].kind = NodeKind::Tunnel { forward: None, backward: Some(outer) };
+    body.nodes[output].kind = NodeKind::Tunnel { forward: Some(outer), backward: None };
 }
 
 /// Steps that may be made altogether.
@@ -105,7 +105,7 @@ impl Resolver<'_> {
                 let node = &self.current().nodes[end.0];
                 (node.kind, node.landmark.clone())
             };
-            let Kind::Tunnel { forward: ahead, backward: behind } = kind else {
+            let NodeKind::Tunnel { forward: ahead, backward: behind } = kind else {
                 reached.push(end);
                 continue;
             };
@@ -139,7 +139,7 @@ impl Resolver<'_> {
     /// Reports a port of a compound that is used on one side only.
     fn dead_end(&mut self, end: End, other: usize, forward: bool) {
         let node = &self.current().nodes[end.0];
-        let outer = matches!(node.kind, Kind::Tunnel { forward: Some(_), backward: Some(_) });
+        let outer = matches!(node.kind, NodeKind::Tunnel { forward: Some(_), backward: Some(_) });
         let node = if outer { node } else { &self.current().nodes[other] };
         let (name, port) = (&node.name, end.1);
         let message = match (outer, forward) {

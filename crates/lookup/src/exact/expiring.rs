@@ -114,7 +114,7 @@ impl<K: Key, V> Expiring<K, V> {
     }
 
     /// Puts an entry's deadline off: a store. A deadline that is moved forward this way still
-    /// counts only from the time the old one comes; see [`hasten`](Self::hasten).
+    /// counts only from the time the old one comes; see [`reschedule`](Self::reschedule).
     #[inline(always)]
     pub fn touch(&mut self, entry: Entry, deadline: u64) {
         if let Some(timed) = self.table.get_mut(entry) {
@@ -124,7 +124,7 @@ impl<K: Key, V> Expiring<K, V> {
 
     /// Moves an entry's deadline either way: a store, and the entry's place in the wheel anew. For
     /// entries that end early, as a connection that was closed.
-    pub fn hasten(&mut self, entry: Entry, deadline: u64) {
+    pub fn reschedule(&mut self, entry: Entry, deadline: u64) {
         if let Some(timed) = self.table.get_mut(entry) {
             timed.deadline = stored(deadline);
             self.wheel.schedule(entry.number() as u32, deadline);
@@ -154,7 +154,7 @@ impl<K: Key, V> Expiring<K, V> {
     ///
     /// # Errors
     ///
-    /// [`Refusal::Crowded`], and [`Refusal::Full`] when the limit is 0; the value is dropped.
+    /// [`Refusal::BucketsFull`], and [`Refusal::Full`] when the limit is 0; the value is dropped.
     pub fn insert_evicting(
         &mut self,
         key: K,
@@ -164,7 +164,7 @@ impl<K: Key, V> Expiring<K, V> {
     ) -> Result<(Entry, Option<V>), Refusal> {
         if self.len() == self.limit() && self.lookup(&key).is_none() {
             let oldest = self.wheel.oldest(|number| deadline_of(&self.table, number));
-            let oldest = Entry::of(oldest.ok_or(Refusal::Full)?);
+            let oldest = Entry::from_number(oldest.ok_or(Refusal::Full)?);
             if let Some((key, value)) = self.remove_entry(oldest) {
                 evicted(oldest, key, value);
             }
@@ -200,7 +200,7 @@ impl<K: Key, V> Expiring<K, V> {
             if deadline > now {
                 return Some(deadline);
             }
-            let entry = Entry::of(number);
+            let entry = Entry::from_number(number);
             if let Some((key, timed)) = table.remove_entry(entry) {
                 expired(entry, key, timed.value);
             }
@@ -221,5 +221,5 @@ impl<K: Key, V> Expiring<K, V> {
 
 /// The deadline of an entry that is scheduled, and therefore in the table.
 fn deadline_of<K: Key, V>(table: &Table<K, Timed<V>>, number: u32) -> u64 {
-    table.get(Entry::of(number)).map_or(0, |timed| timed.deadline.get())
+    table.get(Entry::from_number(number)).map_or(0, |timed| timed.deadline.get())
 }

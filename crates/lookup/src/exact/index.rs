@@ -210,7 +210,7 @@ impl Index {
             .or_else(|| self.buckets[two].vacant().map(|lane| (two, lane)))
             .or_else(|| self.make_room(one))
             .or_else(|| self.make_room(two));
-        let (bucket, lane) = place.ok_or(Refusal::Crowded)?;
+        let (bucket, lane) = place.ok_or(Refusal::BucketsFull)?;
         self.buckets[bucket].put(lane, hash, entry);
         if bucket != one {
             self.buckets[one].count_displaced(hash);
@@ -390,7 +390,7 @@ mod tests {
         let hash = 0xdead_beef;
         let taken = (0..100).take_while(|&entry| index.insert(hash, entry).is_ok()).count();
         assert_eq!(taken, 2 * LANES);
-        assert_eq!(index.insert(hash, 100), Err(Refusal::Crowded));
+        assert_eq!(index.insert(hash, 100), Err(Refusal::BucketsFull));
         assert_eq!(index.insert(hash ^ 1, 100), Ok(()));
         // The one that was refused left nothing behind.
         assert_eq!(index.find(hash, |entry| entry == 100), None);

@@ -35,7 +35,7 @@ impl Entry {
     /// one that was removed.
     #[inline(always)]
     #[must_use]
-    pub fn of(number: u32) -> Entry {
+    pub fn from_number(number: u32) -> Entry {
         Entry(NonZeroU32::MIN.saturating_add(number))
     }
 }
@@ -129,7 +129,7 @@ impl<K: Key, V> Table<K, V> {
     /// less for each.
     #[inline]
     pub fn lookup(&self, key: &K) -> Option<Entry> {
-        self.find(key, self.signature(key)).map(Entry::of)
+        self.find(key, self.signature(key)).map(Entry::from_number)
     }
 
     /// The entries of many keys. The cache misses of up to 64 overlap; when it returns, the first
@@ -171,14 +171,14 @@ impl<K: Key, V> Table<K, V> {
             && let Some(record) = self.records.get(number as usize)
             && record.key == *key
         {
-            return Some(Entry::of(number));
+            return Some(Entry::from_number(number));
         }
         self.lookup_further(key, hash)
     }
 
     #[inline(never)]
     fn lookup_further(&self, key: &K, hash: u32) -> Option<Entry> {
-        self.find(key, hash).map(Entry::of)
+        self.find(key, hash).map(Entry::from_number)
     }
 
     fn lookup_group(&self, keys: &[K], found: &mut [Option<Entry>]) {
@@ -214,7 +214,7 @@ impl<K: Key, V> Table<K, V> {
             keys.iter().zip(&hashes).zip(&candidates).zip(found)
         {
             *found = match self.records.get(candidate as usize) {
-                Some(record) if record.key == *key => Some(Entry::of(candidate)),
+                Some(record) if record.key == *key => Some(Entry::from_number(candidate)),
                 Some(_) => self.find_among_equals(key, hash),
                 None => None,
             };
@@ -225,7 +225,7 @@ impl<K: Key, V> Table<K, V> {
     /// some hundreds in a table of millions.
     #[cold]
     fn find_among_equals(&self, key: &K, hash: u32) -> Option<Entry> {
-        self.find(key, hash).map(Entry::of)
+        self.find(key, hash).map(Entry::from_number)
     }
 
     #[inline(always)]
@@ -268,7 +268,7 @@ impl<K: Key, V> Table<K, V> {
     /// as a wheel of deadlines does.
     pub fn entry(&self, number: usize) -> Option<Entry> {
         self.records.get(number)?.value.as_ref()?;
-        u32::try_from(number).ok().map(Entry::of)
+        u32::try_from(number).ok().map(Entry::from_number)
     }
 
     /// The key of an entry.
@@ -285,7 +285,7 @@ impl<K: Key, V> Table<K, V> {
     pub fn insert(&mut self, key: K, value: V) -> Result<(Entry, Option<V>), Refusal> {
         let hash = self.signature(&key);
         if let Some(number) = self.find(&key, hash) {
-            let entry = Entry::of(number);
+            let entry = Entry::from_number(number);
             return Ok((entry, self.get_mut(entry).map(|old| std::mem::replace(old, value))));
         }
         let vacated = self.free.last().copied();
@@ -303,7 +303,7 @@ impl<K: Key, V> Table<K, V> {
             // There is room: fewer entries than the limit, and none vacated.
             None => drop(self.records.push(record)),
         }
-        Ok((Entry::of(number), None))
+        Ok((Entry::from_number(number), None))
     }
 
     /// Removes a key; its value comes back.
@@ -327,7 +327,7 @@ impl<K: Key, V> Table<K, V> {
     /// All entries, in no useful order. O(largest number of entries there were).
     pub fn iter(&self) -> impl Iterator<Item = (Entry, &K, &V)> {
         self.records.iter().zip(0..).filter_map(|(record, number)| {
-            record.value.as_ref().map(|value| (Entry::of(number), &record.key, value))
+            record.value.as_ref().map(|value| (Entry::from_number(number), &record.key, value))
         })
     }
 }

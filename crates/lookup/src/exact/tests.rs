@@ -121,7 +121,7 @@ proptest! {
                     prop_assert_eq!(table.remove(&key).is_some(), model.remove(&key).is_some());
                 }
                 4 => if let Some(entry) = table.lookup(&key) {
-                    table.hasten(entry, deadline);
+                    table.reschedule(entry, deadline);
                     model.insert(key, deadline);
                 },
                 5 | 6 => if let Some(entry) = table.lookup(&key) {
@@ -209,7 +209,7 @@ fn keys_of_one_hash_are_refused_and_harm_nobody() {
     let mut table = Table::new(1 << 16, Backing::OnDemand).expect("memory");
     let results: Vec<_> = (0..1000).map(|key| table.insert(Chosen(key), key)).collect();
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 16);
-    assert!(results[16..].iter().all(|result| result == &Err(Refusal::Crowded)));
+    assert!(results[16..].iter().all(|result| result == &Err(Refusal::BucketsFull)));
     let keys: Vec<_> = (0..1000).map(Chosen).collect();
     let mut found = [None; 1000];
     table.lookup_many(&keys, &mut found);

@@ -9,7 +9,7 @@ use std::{
 use super::PrefixError;
 
 mod sealed {
-    use super::super::{dir24::Dir24, poptrie::Poptrie, structure::Lpm};
+    use super::super::{dir24::Dir24, lpm::Lpm, poptrie::Poptrie};
 
     /// Bits of an IPv6 address that the poptrie decides by its direct array. Few under Miri, which
     /// takes hours to write an array of 64 MiB.
@@ -195,11 +195,11 @@ impl<A: Address> Prefix<A> {
         if u32::from(length) > A::BITS {
             return Err(PrefixError::Length { length, most: A::BITS as u8 });
         }
-        Ok(Prefix::of(address, length.into()))
+        Ok(Prefix::from_parts(address, length.into()))
     }
 
     /// As [`Prefix::new`], for lengths that are right.
-    pub(super) fn of(address: A, length: u32) -> Prefix<A> {
+    pub(super) fn from_parts(address: A, length: u32) -> Prefix<A> {
         Prefix { address: address.and(A::mask(length)), length: length as u8 }
     }
 

@@ -28,8 +28,8 @@ use linerate_memory::{Generation, Words, prefetch_second};
 
 use super::{
     NextHop, Prefix,
+    lpm::{Lpm, NoRoom, PAGE},
     rib::Segment,
-    structure::{Lpm, NoRoom, PAGE},
 };
 
 /// Words of the tbl24.

@@ -37,9 +37,9 @@ use linerate_memory::{
 use self::writer::Builder;
 use super::{
     Address, NextHop, Prefix,
-    blocks::LARGEST,
+    buddy::LARGEST,
+    lpm::{Lpm, NoRoom, PAGE},
     rib::Segment,
-    structure::{Lpm, NoRoom, PAGE},
 };
 
 /// Bits a node decides.
@@ -266,7 +266,7 @@ impl<A: Address, const DIRECT: u32> BitWork for Lookup<'_, A, DIRECT> {
 
 impl Branch {
     /// The node of these words.
-    fn of([first, second, third, kind]: [u64; WORDS]) -> Branch {
+    fn from_words([first, second, third, kind]: [u64; WORDS]) -> Branch {
         let (low, shift) = (if kind & LOW == 0 { 0 } else { HALF }, (kind & SHIFT) as u32);
         if kind & SKIPS == 0 {
             return Branch::Fork(Fork {
@@ -292,7 +292,7 @@ impl Skip {
     /// The prefix for which `inside` is.
     fn prefix<A: Address>(self, span: Prefix<A>) -> Prefix<A> {
         let low = u32::from(span.length()) >= HALF;
-        Prefix::of(span.first().or(A::from_half(self.key, low)), self.length)
+        Prefix::from_parts(span.first().or(A::from_half(self.key, low)), self.length)
     }
 }
 

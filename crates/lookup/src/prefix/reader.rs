@@ -11,7 +11,7 @@ use std::{
 
 use linerate_memory::Generation;
 
-use super::{Address, NextHop, next_hop::Sets, structure::Lpm};
+use super::{Address, NextHop, lpm::Lpm, next_hop::Sets};
 
 /// Addresses looked up between two checks of the generation.
 const BURST: usize = 256;

@@ -41,7 +41,7 @@ impl<A: Address> Rib<A> {
             // A route that contains the prefix and sorts before this route contains the beginning
             // of this route too.
             let common = route.first().common(prefix.first()).min(prefix.length().into());
-            bound = Prefix::of(prefix.first(), common);
+            bound = Prefix::from_parts(prefix.first(), common);
         }
     }
 
@@ -53,7 +53,7 @@ impl<A: Address> Rib<A> {
         within: Prefix<A>,
         Segments { all, around }: &'s mut Segments<A>,
     ) -> &'s [Segment<A>] {
-        let end = Prefix::of(within.last(), A::BITS);
+        let end = Prefix::from_parts(within.last(), A::BITS);
         let mut inside = self.routes.range(within..=end).peekable();
         // The route that is added or changed is the first of them, and no other search is made.
         let own = inside.next_if(|(route, _)| **route == within).map(|(&route, &hop)| (route, hop));

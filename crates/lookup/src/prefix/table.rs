@@ -13,10 +13,10 @@ use linerate_memory::Generation;
 
 use super::{
     Address, NextHop, Prefix, PrefixError, PrefixReader,
+    lpm::{Lpm, NoRoom},
     next_hop::{SetUses, Sets},
     reader::{Fib, Side},
     rib::{Rib, Segments},
-    structure::{Lpm, NoRoom},
 };
 
 /// Memory for the parts that grow with the routes, unless the caller says otherwise.
@@ -310,7 +310,7 @@ impl<A: Address> PrefixTable<A> {
 
     /// The longest route an address matches, with its prefix.
     pub fn longest(&self, address: A) -> Option<(Prefix<A>, NextHop)> {
-        self.rib.covering(Prefix::of(address, A::BITS))
+        self.rib.covering(Prefix::from_parts(address, A::BITS))
     }
 
     /// All routes: by address, shorter before longer.

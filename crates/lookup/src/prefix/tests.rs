@@ -22,7 +22,8 @@ fn naive<A: Address>(routes: &BTreeMap<Prefix<A>, NextHop>, address: A) -> NextH
         let longest = covering.max_by_key(|(route, _)| route.length());
         return longest.map_or(NextHop::NONE, |(_, hop)| *hop);
     }
-    let longest = (0..=A::BITS).rev().find_map(|length| routes.get(&Prefix::of(address, length)));
+    let longest =
+        (0..=A::BITS).rev().find_map(|length| routes.get(&Prefix::from_parts(address, length)));
     longest.copied().unwrap_or(NextHop::NONE)
 }
 
@@ -49,8 +50,8 @@ fn compare<A: Address>(
     let mut hops = vec![NextHop::NONE; addresses.len()];
     reader.lookup_many(addresses, &mut hops);
     for (&address, &hop) in addresses.iter().zip(&hops) {
-        assert_eq!(hop, naive(routes, address), "{}", Prefix::of(address, A::BITS));
-        assert_eq!(hop, reader.lookup(address), "{}", Prefix::of(address, A::BITS));
+        assert_eq!(hop, naive(routes, address), "{}", Prefix::from_parts(address, A::BITS));
+        assert_eq!(hop, reader.lookup(address), "{}", Prefix::from_parts(address, A::BITS));
     }
     let mut few = [NextHop::NONE; 11];
     for (addresses, hops) in addresses.chunks(few.len()).zip(hops.chunks(few.len())) {
@@ -76,7 +77,7 @@ fn prefixes<A: Address + From<u32>>(spread: fn(u32) -> A) -> BoxedStrategy<Prefi
         (0..4_u32, 0..4_u32).prop_map(|(high, low)| 0x0a00_0000 | high << 14 | low << 6),
     ];
     (addresses, 0..=A::BITS)
-        .prop_map(move |(address, length)| Prefix::of(spread(address), length))
+        .prop_map(move |(address, length)| Prefix::from_parts(spread(address), length))
         .boxed()
 }
 
@@ -186,7 +187,7 @@ fn deep(random: &mut fastrand::Rng) -> Prefix<u128> {
     let lengths = [25, 30, 31, 47, 58, 59, 60, 63, 64, 65, 66, 70, 123, 127, 128];
     let any = random.u32(20..=128);
     let chosen = lengths[random.usize(..lengths.len())];
-    Prefix::of(address, if random.bool() { any } else { chosen })
+    Prefix::from_parts(address, if random.bool() { any } else { chosen })
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn skips_are_split_and_joined_as_routes_come_and_go() {
 
 #[test]
 fn what_a_skip_passes_over_gets_the_answer_around_it() {
-    let at = |bits: u128, length| Prefix::of(0x2001_0db8_u128 << 96 | bits, length);
+    let at = |bits: u128, length| Prefix::from_parts(0x2001_0db8_u128 << 96 | bits, length);
     let steps = [
         // A host alone; the answer around it; one that parts within the skipped bits, and one that
         // ends there; both sides of the middle of the address.
@@ -288,7 +289,7 @@ fn shaped<A: Address>(
             found
         });
         let prefix =
-            Prefix::of(address(&mut random), length.map_or(A::BITS, |(length, _)| *length));
+            Prefix::from_parts(address(&mut random), length.map_or(A::BITS, |(length, _)| *length));
         routes.insert(prefix, hop(random.u32(1..=1000)));
     }
     routes
@@ -505,7 +506,8 @@ fn bursts_meanwhile<A: Address>(
 #[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn a_reload_is_seen_in_one_step_by_all_addresses_of_a_burst() {
     let routes = |of: u32| {
-        let routes = (0..2_000_u32).map(move |n| (Prefix::of(n << 20, 12 + n % 20), hop(of)));
+        let routes =
+            (0..2_000_u32).map(move |n| (Prefix::from_parts(n << 20, 12 + n % 20), hop(of)));
         routes.chain([(Prefix::ALL, hop(of))]).collect::<BTreeMap<_, _>>()
     };
     let mut table = PrefixTable::<u32>::new().unwrap();
@@ -520,7 +522,7 @@ fn a_reload_is_seen_in_one_step_by_all_addresses_of_a_burst() {
 #[test]
 fn changes_applied_together_leave_no_moment_without_a_route() {
     let (wide, narrow) =
-        (Prefix::of(0x0a00_0000_u128 << 96, 8), Prefix::of(0x0a01_u128 << 112, 40));
+        (Prefix::from_parts(0x0a00_0000_u128 << 96, 8), Prefix::from_parts(0x0a01_u128 << 112, 40));
     let mut table = PrefixTable::<u128>::new().unwrap();
     table
         .apply([(wide, Some(hop(1))), (narrow, Some(hop(2))), (Prefix::ALL, Some(hop(9)))])
@@ -543,7 +545,7 @@ fn changes_applied_together_leave_no_moment_without_a_route() {
 #[cfg_attr(miri, ignore = "a tbl24 has 2^24 words")]
 fn many_changes_at_once_are_all_or_none_also_where_there_is_no_room() {
     let mut table = PrefixTable::<u32>::with_memory(8 << 10).unwrap();
-    let host = |number: u32| Prefix::of(number << 8, 30);
+    let host = |number: u32| Prefix::from_parts(number << 8, 30);
     let six: Vec<_> = (0..6).map(|n| (host(n), Some(hop(n + 1)))).collect();
     table.apply(six.clone()).unwrap();
     let model: BTreeMap<_, _> = six.into_iter().filter_map(|(at, to)| Some((at, to?))).collect();
@@ -560,7 +562,7 @@ fn many_changes_at_once_are_all_or_none_also_where_there_is_no_room() {
     // A whole table at once is written anew.
     let mut table = PrefixTable::<u32>::new().unwrap();
     let all: BTreeMap<_, _> =
-        (0..20_000).map(|n| (Prefix::of(n << 12, 24), hop(n % 9 + 1))).collect();
+        (0..20_000).map(|n| (Prefix::from_parts(n << 12, 24), hop(n % 9 + 1))).collect();
     table.apply(all.iter().map(|(prefix, hop)| (*prefix, Some(*hop)))).unwrap();
     compare(&table.reader(), &all, &edges(all.keys().step_by(7).copied()));
     let set = table.add_set(&[(hop(4), 1)]).unwrap();
@@ -578,31 +580,35 @@ fn a_full_table_stays_as_it_was() {
     let mut table = PrefixTable::<u32>::with_memory(8 << 10).unwrap();
     let mut model = BTreeMap::new();
     for number in 0..20 {
-        let prefix = Prefix::of(number << 8, 30);
+        let prefix = Prefix::from_parts(number << 8, 30);
         match table.add(prefix, hop(number + 1)) {
             Ok(()) => drop(model.insert(prefix, hop(number + 1))),
             Err(error) => assert!(matches!(error, PrefixError::Full)),
         }
-        compare(&table.reader(), &model, &edges((0..20).map(|n| Prefix::of(n << 8, 30))));
+        compare(&table.reader(), &model, &edges((0..20).map(|n| Prefix::from_parts(n << 8, 30))));
     }
     assert_eq!(model.len(), 8);
     // Deleted routes make room again.
-    table.remove(Prefix::of(0, 30)).unwrap();
-    table.add(Prefix::of(19 << 8, 30), hop(1)).unwrap();
+    table.remove(Prefix::from_parts(0, 30)).unwrap();
+    table.add(Prefix::from_parts(19 << 8, 30), hop(1)).unwrap();
 
     let mut table = PrefixTable::<u128>::with_memory(16 << 10).unwrap();
     let mut model = BTreeMap::new();
     for number in 0..2000_u128 {
-        let prefix = Prefix::of(number << 90, 64);
+        let prefix = Prefix::from_parts(number << 90, 64);
         match table.add(prefix, hop(number as u32 + 1)) {
             Ok(()) => drop(model.insert(prefix, hop(number as u32 + 1))),
             Err(error) => assert!(matches!(error, PrefixError::Full)),
         }
     }
     assert!((10..1000).contains(&model.len()), "{}", model.len());
-    compare(&table.reader(), &model, &edges((0..2000).map(|n: u128| Prefix::of(n << 90, 64))));
+    compare(
+        &table.reader(),
+        &model,
+        &edges((0..2000).map(|n: u128| Prefix::from_parts(n << 90, 64))),
+    );
     assert!(matches!(
-        table.load((0..2000).map(|n| (Prefix::of(n << 90, 64), hop(1 + n as u32)))),
+        table.load((0..2000).map(|n| (Prefix::from_parts(n << 90, 64), hop(1 + n as u32)))),
         Err(PrefixError::Full)
     ));
     compare(&table.reader(), &model, &edges(model.keys().copied()));
@@ -619,7 +625,7 @@ fn what_routes_of_ipv6_took_comes_back() {
         for _ in 0..600 {
             // Close to one another and far apart, of all lengths.
             let address = 0x2001_0db8 << 96 | random.u128(..) >> random.u32(32..120);
-            let prefix = Prefix::of(address, random.u32(33..=128));
+            let prefix = Prefix::from_parts(address, random.u32(33..=128));
             match table.add(prefix, hop(random.u32(1..50))) {
                 Ok(()) => kept.push(prefix),
                 Err(error) => assert!(!matches!(error, PrefixError::NoSuchSet), "{error}"),
@@ -644,7 +650,7 @@ fn what_routes_of_ipv6_took_comes_back() {
 fn more_next_hops_and_groups_than_words_of_16_bits_can_name() {
     let mut table = PrefixTable::<u32>::new().unwrap();
     let routes: BTreeMap<_, _> =
-        (0..40_000).map(|n| (Prefix::of(n << 8 | 64, 26), hop(1 + n % 100))).collect();
+        (0..40_000).map(|n| (Prefix::from_parts(n << 8 | 64, 26), hop(1 + n % 100))).collect();
     table.load(routes.clone()).unwrap();
     compare(&table.reader(), &routes, &edges(routes.keys().step_by(11).copied()));
     let mut routes = BTreeMap::from([(Prefix::ALL, hop(3))]);
@@ -652,8 +658,8 @@ fn more_next_hops_and_groups_than_words_of_16_bits_can_name() {
     table.load(routes.clone()).unwrap();
     let reader = table.reader();
     assert_eq!(reader.lookup(77), hop(3));
-    routes.insert(Prefix::of(1 << 24, 8), hop(16_384));
-    table.add(Prefix::of(1 << 24, 8), hop(16_384)).unwrap();
+    routes.insert(Prefix::from_parts(1 << 24, 8), hop(16_384));
+    table.add(Prefix::from_parts(1 << 24, 8), hop(16_384)).unwrap();
     compare(&reader, &routes, &edges(routes.keys().copied()));
 }
 
@@ -691,7 +697,7 @@ fn shares_of_a_set_follow_its_weights_and_flows_stay() {
     table.set(Prefix::ALL, hop(9)).unwrap();
     table.remove_set(set).unwrap();
     assert!(matches!(table.remove_set(set), Err(PrefixError::NoSuchSet)));
-    assert!(matches!(table.add(Prefix::of(0, 9), set), Err(PrefixError::NoSuchSet)));
+    assert!(matches!(table.add(Prefix::from_parts(0, 9), set), Err(PrefixError::NoSuchSet)));
     assert!(matches!(table.add_set(&[]), Err(PrefixError::Members)));
     assert!(matches!(table.add_set(&[(hop(1), 0)]), Err(PrefixError::Members)));
     let again = table.add_set(&[(hop(5), 1)]).unwrap();

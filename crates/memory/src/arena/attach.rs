@@ -13,10 +13,10 @@ use std::{
 use super::track::Tracker;
 use super::{
     Arena, Inner,
-    growth::Growth,
     map::Mapping,
     numbers::Numbers,
     options::{BUFFER_MAX, COUNT_MAX},
+    population::Population,
     template::Template,
 };
 use crate::{
@@ -107,7 +107,7 @@ impl Arena {
             headroom: geometry.headroom as u16,
             count,
             free: sync::Arc::new(Mpmc::new(count as usize)),
-            growth: Growth::done(count),
+            population: Population::done(count),
             caches: Mutex::default(),
             numbers,
             template: Template::forgotten(),
@@ -132,35 +132,35 @@ impl Arena {
     }
 
     /// Gives up a slot whose buffer becomes another process's; returns the buffer's index.
-    pub(crate) fn part_with(&self, slot: Slot) -> u32 {
+    pub(crate) fn transfer_out(&self, slot: Slot) -> u32 {
         let index = self.index(&slot);
         self.track_given(&[slot.buffer & !SHARED]);
         index
     }
 
-    /// A slot as by [`Arena::adopt`], and an [anchor](Arena::anchor) of its buffer.
+    /// A slot as by [`Arena::adopt`], and a [pin](Arena::pin) of its buffer.
     ///
     /// # Safety
     ///
     /// As there.
     #[inline(always)]
-    pub(crate) unsafe fn adopt_anchored(&self, index: u32, offset: u16, length: u16) -> Slot {
+    pub(crate) unsafe fn adopt_pinned(&self, index: u32, offset: u16, length: u16) -> Slot {
         let buffer = self.inner.tag | index;
         self.track_taken(&[buffer]);
         self.share_count(buffer).store(2, std::sync::atomic::Ordering::Relaxed);
         Slot::compose(buffer | SHARED, offset, length)
     }
 
-    /// Adds a holder without a slot to a buffer: until [`Arena::weigh_anchor`] the buffer stays
+    /// Adds a holder without a slot to a buffer: until [`Arena::try_unpin`] the buffer stays
     /// read-only and taken.
-    pub(crate) fn anchor(&self, slot: &mut Slot) {
-        let anchor = self.share(slot);
-        debug_assert!(anchor.is_some(), "a slot of ours with fewer than 2^32 holders");
+    pub(crate) fn pin(&self, slot: &mut Slot) {
+        let pin = self.share(slot);
+        debug_assert!(pin.is_some(), "a slot of ours with fewer than 2^32 holders");
     }
 
-    /// Removes the holder added by [`Arena::anchor`] if it is the last one, and returns true then:
+    /// Removes the holder added by [`Arena::pin`] if it is the last one, and returns true then:
     /// the buffer can be given away.
-    pub(crate) fn weigh_anchor(&self, index: u32) -> bool {
+    pub(crate) fn try_unpin(&self, index: u32) -> bool {
         let buffer = self.inner.tag | index;
         let count = self.share_count(buffer);
         // Acquire: the accesses of the other holders to the bytes are done.
@@ -171,11 +171,11 @@ impl Arena {
         true
     }
 
-    /// Returns true if a slot in the caller's hands and an [anchor](Arena::anchor) are the only
+    /// Returns true if a slot in the caller's hands and a [pin](Arena::pin) are the only
     /// holders of a buffer, so that both can go at once without counting down: there is no third
     /// holder to count.
     #[inline(always)]
-    pub(crate) fn is_last_at_anchor(&self, buffer: u32) -> bool {
+    pub(crate) fn is_last_pinned(&self, buffer: u32) -> bool {
         // Acquire: the accesses of the other holders to the bytes are done.
         self.share_count(buffer).load(std::sync::atomic::Ordering::Acquire) == 2
     }

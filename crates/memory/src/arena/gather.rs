@@ -5,8 +5,8 @@
 
 use super::{
     Arena,
-    heads::{Column, LANES},
-    survey::{AHEAD, Bases, Group, Survey},
+    header_cache::{AHEAD, Bases, Group, HeaderCache},
+    header_kernel::{Column, LANES},
 };
 use crate::{
     frame::Frame,
@@ -51,20 +51,20 @@ impl Arena {
     pub fn gather<const N: usize>(
         &self,
         frame: &mut Frame,
-        survey: &mut Survey,
+        header_cache: &mut HeaderCache,
         at: [WordAt; N],
         (to, column): (&mut [Column], impl Fn(usize, usize) -> usize),
         missing: impl FnMut(usize, [bool; LANES]),
     ) {
-        let is_known = survey.is_of(&self.inner, frame);
-        let has_places = survey.survey(&self.inner, frame);
-        let words = if is_known { survey.words } else { 0 };
+        let is_known = header_cache.is_of(&self.inner, frame);
+        let has_places = header_cache.fill(&self.inner, frame);
+        let words = if is_known { header_cache.words } else { 0 };
         let known = at.map(|at| {
             let word = at.offset / 4;
             let is_word = at.base == WordBase::Network && at.offset.is_multiple_of(4);
             (is_word && word < words).then_some(word)
         });
-        let groups = has_places.then_some(&*survey.groups);
+        let groups = has_places.then_some(&*header_cache.groups);
         with_vectors(Gather {
             arena: self,
             frame,
@@ -339,7 +339,7 @@ mod tests {
                         (words.map(Option::unwrap_or_default), is_whole)
                     })
                     .collect();
-                let mut survey = Survey::new(64);
+                let mut header_cache = HeaderCache::new(64);
                 for _ in 0..2 {
                     let mut seen = Vec::new();
                     let turns = count.div_ceil(LANES);
@@ -348,7 +348,7 @@ mod tests {
                     // The second words before the first.
                     let column = |turn, n| turn + (1 - n) * turns;
                     let to = (&mut *columns, column);
-                    arena.gather(&mut frame, &mut survey, places, to, |turn, there| {
+                    arena.gather(&mut frame, &mut header_cache, places, to, |turn, there| {
                         whole[turn] = there;
                     });
                     for turn in 0..turns {

@@ -7,13 +7,13 @@
 #[cfg(not(any(loom, miri)))]
 mod attach;
 mod gather;
-mod growth;
-mod heads;
+mod header_cache;
+mod header_kernel;
 mod map;
 mod numbers;
 mod options;
 mod packet;
-mod survey;
+mod population;
 mod template;
 #[cfg(debug_assertions)]
 mod track;
@@ -32,13 +32,15 @@ use std::{
 pub(crate) use self::attach::Geometry;
 pub use self::{
     gather::{WordAt, WordBase},
-    heads::{Column, Head, HeadAt, HeadStep, Heads, LANES, Notes},
+    header_cache::{HeaderCache, PreservedFields},
+    header_kernel::{
+        Annotations, Column, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, LANES,
+    },
     map::PageKind,
     options::{ArenaOptions, BUFFER_MAX, stride_for},
     packet::{Packet, PacketMut},
-    survey::{Leaves, Survey},
 };
-use self::{growth::Growth, map::Mapping, numbers::Numbers, template::Template};
+use self::{map::Mapping, numbers::Numbers, population::Population, template::Template};
 use crate::{
     frame::Frame,
     meta::Meta,
@@ -71,7 +73,7 @@ struct Inner {
     headroom: u16,
     count: u32,
     free: sync::Arc<Mpmc<u32>>,
-    growth: Growth,
+    population: Population,
     /// Buffers in each worker's cache; gone caches leave with their `Arc`.
     caches: Mutex<Vec<Weak<AtomicU32>>>,
     mapping: Mapping,

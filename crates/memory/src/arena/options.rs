@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, atomic::AtomicU32};
 
 #[cfg(debug_assertions)]
 use super::track::Tracker;
-use super::{Arena, Inner, growth::Growth, map::Mapping, numbers::Numbers, template::Template};
+use super::{
+    Arena, Inner, map::Mapping, numbers::Numbers, population::Population, template::Template,
+};
 use crate::{error::MemoryError, meta::Meta, ring::Mpmc, sync};
 
 /// Options of an arena.
@@ -69,7 +71,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(count: usize) -> Layout {
+    fn new(count: usize) -> Layout {
         let shares = count * size_of::<Meta>();
         let buffers = (shares + count * size_of::<AtomicU32>()).next_multiple_of(PAGE);
         Layout { count, shares, buffers }
@@ -80,9 +82,9 @@ impl Layout {
         // An upper estimate of the count first, then the count that really fits: the start of the
         // buffers is rounded up by less than a page.
         let per_buffer = stride + size_of::<Meta>() + size_of::<AtomicU32>();
-        let mut layout = Layout::of((len / per_buffer).min(COUNT_MAX));
+        let mut layout = Layout::new((len / per_buffer).min(COUNT_MAX));
         while layout.buffers + layout.count * stride > len && layout.count > 0 {
-            layout = Layout::of(layout.count - 1);
+            layout = Layout::new(layout.count - 1);
         }
         layout
     }
@@ -107,7 +109,7 @@ impl ArenaOptions {
             return bad("headroom", self.headroom, reason);
         }
         let stride = stride_for(self.buffer_size);
-        let least = (Layout::of(1).buffers + stride).next_multiple_of(PAGE).max(SIZE_MIN);
+        let least = (Layout::new(1).buffers + stride).next_multiple_of(PAGE).max(SIZE_MIN);
         if self.size < least {
             return bad("size", self.size, format!("choose at least {} KiB", least >> 10));
         }
@@ -134,7 +136,7 @@ impl ArenaOptions {
             headroom: self.headroom as u16,
             count: count as u32,
             free: sync::Arc::new(Mpmc::new(count)),
-            growth: Growth::default(),
+            population: Population::default(),
             caches: Mutex::default(),
             numbers,
             template: Template::default(),
@@ -167,7 +169,7 @@ mod tests {
                 let Layout { count, shares, buffers } = Layout::fit(len, stride);
                 assert!(count == 0 || buffers + count * stride <= len, "{len} {stride}");
                 assert!(shares + 4 * count <= buffers && buffers % PAGE == 0);
-                let next = Layout::of(count + 1);
+                let next = Layout::new(count + 1);
                 assert!(next.buffers + next.count * stride > len, "{len} {stride}");
             }
         }

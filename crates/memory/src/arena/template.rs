@@ -16,13 +16,13 @@ use crate::frame::{FRAME_LIMIT, Frame};
 /// The template of an arena.
 #[derive(Debug, Default)]
 pub(super) struct Template {
-    state: Mutex<State>,
+    state: Mutex<TemplateState>,
     /// Set while fresh packets begin with the template.
     holds: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum TemplateState {
     /// None was asked for.
     #[default]
     Unset,
@@ -36,7 +36,7 @@ impl Template {
     /// For an arena whose buffers other processes write.
     #[cfg(not(any(loom, miri)))]
     pub(super) fn forgotten() -> Template {
-        Template { state: Mutex::new(State::Forgotten), ..Template::default() }
+        Template { state: Mutex::new(TemplateState::Forgotten), ..Template::default() }
     }
 }
 
@@ -52,15 +52,15 @@ impl Arena {
     pub fn set_template(&self, bytes: &[u8]) -> bool {
         let template = &self.inner.template;
         let mut state = template.state.lock().expect("no panic while held");
-        if matches!(*state, State::Unset) {
+        if matches!(*state, TemplateState::Unset) {
             *state = if self.write_free_buffers(bytes) {
                 template.holds.store(true, Ordering::Relaxed);
-                State::Written(bytes.into())
+                TemplateState::Written(bytes.into())
             } else {
-                State::Forgotten
+                TemplateState::Forgotten
             };
         }
-        matches!(&*state, State::Written(written) if written.starts_with(bytes))
+        matches!(&*state, TemplateState::Written(written) if written.starts_with(bytes))
     }
 
     /// Returns true while fresh packets begin with the template. Asked after a packet was taken it
@@ -75,7 +75,7 @@ impl Arena {
     /// be set.
     pub fn forget_template(&self) {
         let template = &self.inner.template;
-        *template.state.lock().expect("no panic while held") = State::Forgotten;
+        *template.state.lock().expect("no panic while held") = TemplateState::Forgotten;
         template.holds.store(false, Ordering::Relaxed);
     }
 

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use super::{
-    Arena, Column, Inner, LANES, Leaves, Packet, PacketMut, Survey, foreign, survey::Group,
+    Arena, Column, HeaderCache, Inner, LANES, Packet, PacketMut, PreservedFields, foreign,
+    header_cache::Group,
 };
 use crate::{
     frame::{self, Frame},
@@ -39,7 +40,7 @@ impl Arena {
     /// Packets that [`Arena::packet_mut`] refuses are kept without being judged: unshare them
     /// before.
     #[inline]
-    pub fn sift_packets<V>(
+    pub fn retain_packets<V>(
         &self,
         frame: &mut Frame,
         mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
@@ -47,7 +48,7 @@ impl Arena {
     ) {
         let Inner { buffers, meta, tag, mask, stride, .. } = *self.inner;
         let stride = stride as usize;
-        frame.sift_judged(
+        frame.retain_judged(
             move |slot| {
                 let index = slot.buffer ^ tag;
                 if index & !mask != 0 {
@@ -66,9 +67,9 @@ impl Arena {
         );
     }
 
-    /// As [`Arena::sift_packets`], for reading: packets may have other holders.
+    /// As [`Arena::retain_packets`], for reading: packets may have other holders.
     #[inline]
-    pub fn sift_read<V>(
+    pub fn retain_read<V>(
         &self,
         frame: &mut Frame,
         mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
@@ -76,7 +77,7 @@ impl Arena {
     ) {
         let Inner { buffers, meta, tag, stride, .. } = *self.inner;
         let stride = stride as usize;
-        frame.sift_judged(
+        frame.retain_judged(
             move |slot| {
                 let index = slot.buffer ^ tag;
                 let at = (index & !SHARED) as usize;
@@ -89,21 +90,21 @@ impl Arena {
         );
     }
 
-    /// As [`Arena::sift_packets`], with the places of packets from the survey, or found and stored
-    /// there for the passes behind. `leaves` says which other fields of it are still true after
-    /// that.
+    /// As [`Arena::retain_packets`], with the places of packets from the header cache, or found and
+    /// stored there for the passes behind. `preserved` says which other fields of it are still true
+    /// after that.
     #[inline(always)]
-    pub fn sift_surveyed<V>(
+    pub fn retain_cached<V>(
         &self,
         frame: &mut Frame,
-        survey: &mut Survey,
-        leaves: Leaves,
+        header_cache: &mut HeaderCache,
+        preserved: PreservedFields,
         mut judge: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
         out: impl FnMut(usize, Slot, V),
     ) {
-        let is_known = survey.survey(&self.inner, frame);
+        let is_known = header_cache.fill(&self.inner, frame);
         if is_known {
-            survey.keep(leaves);
+            header_cache.keep(preserved);
         }
         let index = |slot: &Slot| {
             let index = slot.buffer ^ self.inner.tag;
@@ -111,41 +112,41 @@ impl Arena {
         };
         let judge = |slot: &mut Slot, place| {
             self.track_used(slot.buffer);
-            // SAFETY: the survey is of this frame, or `index` has looked: so the slot's buffer is
-            // the arena's and not shared, and its places are these.
+            // SAFETY: the header cache is of this frame, or `index` has looked: so the slot's
+            // buffer is the arena's and not shared, and its places are these.
             let mut packet = unsafe { PacketMut::at(self, slot, place) };
             let judged = judge(&mut packet);
             (judged, packet.start())
         };
-        sift_places(self, (frame, is_known), survey, index, judge, out);
+        retain_located(self, (frame, is_known), header_cache, index, judge, out);
     }
 
-    /// As [`Arena::sift_read`], with the places of packets from the survey, where it has them.
-    /// `leaves` says which other fields of it are still true after that: `judge` may write by
-    /// [`Packet::writable`].
+    /// As [`Arena::retain_read`], with the places of packets from the header cache, where it has
+    /// them. `preserved` says which other fields of it are still true after that: `judge` may write
+    /// by [`Packet::writable`].
     #[inline(always)]
-    pub fn sift_read_surveyed<V>(
+    pub fn retain_read_cached<V>(
         &self,
         frame: &mut Frame,
-        survey: &mut Survey,
-        leaves: Leaves,
+        header_cache: &mut HeaderCache,
+        preserved: PreservedFields,
         mut judge: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
         out: impl FnMut(usize, Slot, V),
     ) {
-        let is_known = survey.is_of(&self.inner, frame);
+        let is_known = header_cache.is_of(&self.inner, frame);
         if is_known {
-            survey.keep(leaves);
+            header_cache.keep(preserved);
         }
         let tag = self.inner.tag;
         let index = |slot: &Slot| Some((slot.buffer ^ tag) & !SHARED);
         let judge = |slot: &mut Slot, place| {
             let index = slot.buffer ^ tag;
-            // SAFETY: the survey is of this frame, or they are found by the index.
+            // SAFETY: the header cache is of this frame, or they are found by the index.
             let mut packet = unsafe { Packet::new(self, slot, index, place) };
             let judged = judge(&mut packet);
             (judged, packet.start())
         };
-        sift_places(self, (frame, is_known), survey, index, judge, out);
+        retain_located(self, (frame, is_known), header_cache, index, judge, out);
     }
 
     /// Sets the first four bytes of the destination annotation of each packet, the first one
@@ -155,15 +156,15 @@ impl Arena {
     pub fn set_destinations(
         &self,
         frame: &mut Frame,
-        survey: &mut Survey,
+        header_cache: &mut HeaderCache,
         with: impl Iterator<Item = Column>,
     ) {
-        if !(survey.has_destinations && survey.is_of(&self.inner, frame)) {
+        if !(header_cache.has_destinations && header_cache.is_of(&self.inner, frame)) {
             let with = with.flatten();
             return self.for_each_meta_mut(
                 frame,
-                survey,
-                Leaves::HEADERS,
+                header_cache,
+                PreservedFields::HEADERS,
                 with,
                 |meta, destination| {
                     if destination != 0 {
@@ -174,7 +175,7 @@ impl Arena {
         }
         let bases = self.inner.bases();
         let mut left = frame.len();
-        let groups = &mut survey.groups[..left.div_ceil(LANES)];
+        let groups = &mut header_cache.groups[..left.div_ceil(LANES)];
         for (group, with) in groups.iter_mut().zip(with) {
             let mut known = [0; LANES];
             for lane in 0..LANES {
@@ -183,8 +184,8 @@ impl Arena {
                 *mark = u64::from(known[lane]) << 32 | *mark & u64::from(u32::MAX);
             }
             let set = |lane: usize| {
-                // SAFETY: the survey is of this frame, which is borrowed mutably: its metadata is
-                // there and without another holder.
+                // SAFETY: the header cache is of this frame, which is borrowed mutably: its
+                // metadata is there and without another holder.
                 let meta = unsafe { &mut *bases.meta_at(group.metas[lane]) };
                 meta.destination[..4].copy_from_slice(&known[lane].to_le_bytes());
             };
@@ -196,29 +197,38 @@ impl Arena {
         }
     }
 
-    /// As [`Frame::strip`], with a survey that stays the frame's.
+    /// As [`Frame::strip`], with a header cache that stays the frame's.
     #[inline]
-    pub fn strip_packets(&self, frame: &mut Frame, survey: &mut Survey, count: usize) {
-        let (is_known, number) = (survey.is_of(&self.inner, frame), frame.survey());
+    pub fn strip_packets(&self, frame: &mut Frame, header_cache: &mut HeaderCache, count: usize) {
+        let (is_known, number) = (header_cache.is_of(&self.inner, frame), frame.header_cache());
         if is_known {
-            with_vectors(Stripped { slots: frame.slots(), groups: &mut survey.groups, count });
+            with_vectors(Stripped {
+                slots: frame.slots(),
+                groups: &mut header_cache.groups,
+                count,
+            });
         }
         frame.strip(count);
-        frame.set_survey(if is_known { number } else { 0 });
+        frame.set_header_cache(if is_known { number } else { 0 });
     }
 
-    /// As [`Frame::unstrip`], with a survey that stays the frame's.
+    /// As [`Frame::unstrip`], with a header cache that stays the frame's.
     #[inline]
-    pub fn unstrip_packets(&self, frame: &mut Frame, survey: &mut Survey, count: usize) -> bool {
-        let (is_known, number) = (survey.is_of(&self.inner, frame), frame.survey());
+    pub fn unstrip_packets(
+        &self,
+        frame: &mut Frame,
+        header_cache: &mut HeaderCache,
+        count: usize,
+    ) -> bool {
+        let (is_known, number) = (header_cache.is_of(&self.inner, frame), frame.header_cache());
         let has_room = frame.unstrip(count);
         if is_known {
             if has_room {
-                for group in &mut survey.groups[..frame.len().div_ceil(LANES)] {
+                for group in &mut header_cache.groups[..frame.len().div_ceil(LANES)] {
                     group.starts = group.starts.map(|start| start.wrapping_sub(count as u64));
                 }
             }
-            frame.set_survey(number);
+            frame.set_header_cache(number);
         }
         has_room
     }
@@ -233,17 +243,17 @@ impl Arena {
             return None;
         }
         self.track_used(slot.buffer);
-        // SAFETY: as in `sift_packets`.
+        // SAFETY: as in `retain_packets`.
         Some(unsafe {
             let start = buffers.add(index as usize * stride as usize + slot.headroom());
             PacketMut::new(self, slot, index, (start, meta.add(index as usize)))
         })
     }
 
-    /// Edits all packets of a frame; all stay. See [`Arena::sift_packets`].
+    /// Edits all packets of a frame; all stay. See [`Arena::retain_packets`].
     #[inline]
     pub fn edit_packets(&self, frame: &mut Frame, mut edit: impl FnMut(&mut PacketMut<'_>)) {
-        self.sift_packets(
+        self.retain_packets(
             frame,
             |packet| -> Result<(), Infallible> {
                 edit(packet);
@@ -255,7 +265,7 @@ impl Arena {
 
     /// Calls `each` with the metadata of each packet, in order; their bytes are not touched.
     /// Nothing is prefetched: the metadata was written just before. The places found are stored in
-    /// the survey for the passes behind.
+    /// the header cache for the passes behind.
     ///
     /// # Panics
     ///
@@ -264,13 +274,13 @@ impl Arena {
     pub fn for_each_meta(
         &self,
         frame: &mut Frame,
-        survey: &mut Survey,
+        header_cache: &mut HeaderCache,
         mut each: impl FnMut(&Meta),
     ) {
-        if survey.survey(&self.inner, frame) {
+        if header_cache.fill(&self.inner, frame) {
             let bases = self.inner.bases();
             let mut left = frame.len();
-            for group in &survey.groups[..frame.len().div_ceil(LANES)] {
+            for group in &header_cache.groups[..frame.len().div_ceil(LANES)] {
                 // SAFETY: that of the frame's packets, to which there are no writes as long as it
                 // is borrowed.
                 let mut one = |lane: usize| each(unsafe { &*bases.meta_at(group.metas[lane]) });
@@ -295,22 +305,22 @@ impl Arena {
     }
 
     /// Calls `each` with the metadata of each packet, for writing, and the item of `with` in its
-    /// place, skipping packets that [`Arena::meta_mut`] refuses. A survey of the frame stays valid,
-    /// with the fields that `leaves` says.
+    /// place, skipping packets that [`Arena::meta_mut`] refuses. A header cache of the frame stays
+    /// valid, with the fields that `preserved` says.
     #[inline]
     pub fn for_each_meta_mut<T>(
         &self,
         frame: &mut Frame,
-        survey: &mut Survey,
-        leaves: Leaves,
+        header_cache: &mut HeaderCache,
+        preserved: PreservedFields,
         with: impl IntoIterator<Item = T>,
         mut each: impl FnMut(&mut Meta, T),
     ) {
-        if survey.is_of(&self.inner, frame) {
-            survey.keep(leaves);
+        if header_cache.is_of(&self.inner, frame) {
+            header_cache.keep(preserved);
             let bases = self.inner.bases();
             let (mut left, mut with) = (frame.len(), with.into_iter());
-            for group in &survey.groups[..frame.len().div_ceil(LANES)] {
+            for group in &header_cache.groups[..frame.len().div_ceil(LANES)] {
                 let mut one = |lane: usize| {
                     let Some(with) = with.next() else { return };
                     // SAFETY: that of the frame's packets, which have no other holder and are
@@ -338,7 +348,7 @@ impl Arena {
     }
 }
 
-/// Moves the starts of packets in a survey as [`Frame::strip`] will move those in the slots.
+/// Moves the starts of packets in a header cache as [`Frame::strip`] will move those in the slots.
 struct Stripped<'a> {
     slots: &'a [Slot],
     groups: &'a mut [Group],
@@ -366,26 +376,26 @@ impl BitWork for Stripped<'_> {
     }
 }
 
-/// Goes over a frame and the places of its packets, which `judge` may move: those that the survey
-/// has, which stays the frame's if all packets stay, or those that follow from `index`. Packets
-/// without one are kept without being judged.
+/// Goes over a frame and the places of its packets, which `judge` may move: those that the header
+/// cache has, which stays the frame's if all packets stay, or those that follow from `index`.
+/// Packets without one are kept without being judged.
 ///
 /// There is one loop for all that, in runs of up to eight packets: a step that is called at two
 /// places is compiled into neither.
 #[inline(always)]
-fn sift_places<V>(
+fn retain_located<V>(
     arena: &Arena,
     (frame, is_known): (&mut Frame, bool),
-    survey: &mut Survey,
+    header_cache: &mut HeaderCache,
     index: impl Fn(&Slot) -> Option<u32>,
     mut judge: impl FnMut(&mut Slot, (*mut u8, *mut Meta)) -> (Result<(), V>, *mut u8),
     mut out: impl FnMut(usize, Slot, V),
 ) {
     let bases = arena.inner.bases();
-    let number = survey.number();
-    let Survey { groups, run, .. } = survey;
-    let mut sift = frame.begin_sift();
-    let mut rest = sift.slots();
+    let number = header_cache.number();
+    let HeaderCache { groups, run, .. } = header_cache;
+    let mut guard = frame.begin_retain();
+    let mut rest = guard.slots();
     let count = rest.len();
     let mut groups = groups[..if is_known { count.div_ceil(LANES) } else { 0 }].iter_mut();
     let mut any_left = false;
@@ -413,8 +423,8 @@ fn sift_places<V>(
         }
         rest = behind;
     }
-    sift.end(any_left);
+    guard.end(any_left);
     if is_known && !any_left {
-        frame.set_survey(number);
+        frame.set_header_cache(number);
     }
 }

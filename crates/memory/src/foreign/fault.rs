@@ -26,13 +26,13 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// A part of the table, and the next part; parts are never freed.
 struct Table {
-    places: [Place; PLACES],
+    places: [WatchSlot; PLACES],
     rest: OnceLock<Box<Table>>,
 }
 
 impl Table {
     const fn new() -> Table {
-        Table { places: [const { Place::new() }; PLACES], rest: OnceLock::new() }
+        Table { places: [const { WatchSlot::new() }; PLACES], rest: OnceLock::new() }
     }
 
     /// All parts, by loads alone.
@@ -41,8 +41,8 @@ impl Table {
     }
 
     /// A place that is free.
-    fn take(&'static self) -> &'static Place {
-        let free = |place: &&Place| !place.taken.swap(true, Ordering::Acquire);
+    fn take(&'static self) -> &'static WatchSlot {
+        let free = |place: &&WatchSlot| !place.taken.swap(true, Ordering::Acquire);
         let mut table = self;
         loop {
             if let Some(place) = table.places.iter().find(free) {
@@ -53,7 +53,7 @@ impl Table {
     }
 }
 
-struct Place {
+struct WatchSlot {
     taken: AtomicBool,
     /// Address, zero while nothing is watched here. Written last, so that the length belongs to it.
     start: AtomicUsize,
@@ -61,9 +61,9 @@ struct Place {
     broken: AtomicBool,
 }
 
-impl Place {
-    const fn new() -> Place {
-        Place {
+impl WatchSlot {
+    const fn new() -> WatchSlot {
+        WatchSlot {
             taken: AtomicBool::new(false),
             start: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
@@ -73,7 +73,7 @@ impl Place {
 }
 
 /// A mapping that is watched, until it is told that the mapping ends.
-pub(super) struct Watch(&'static Place);
+pub(super) struct Watch(&'static WatchSlot);
 
 impl Watch {
     /// Watches a mapping.

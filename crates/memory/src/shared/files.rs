@@ -13,7 +13,7 @@ use rustix::{
 
 use super::{
     ledger::MEMBERS_MAX,
-    ring::{CELLS_MAX, Place, words_of},
+    ring::{CELLS_MAX, RingMemory, words_of},
 };
 use crate::{
     MemoryError,
@@ -85,7 +85,7 @@ pub enum AttachError {
 #[derive(Debug, Clone)]
 pub(super) struct Region(pub(super) Arc<ForeignRegion>);
 
-impl Place for Region {
+impl RingMemory for Region {
     #[inline]
     fn words(&self, at: usize, count: usize) -> &[AtomicU64] {
         self.0.words(at * 8, count).expect("inside: lengths were checked at the start")

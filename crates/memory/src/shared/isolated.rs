@@ -141,7 +141,7 @@ impl Isolated {
     /// [`Isolated::publish`]. Besides its bytes the member learns when it was received, as
     /// [`Meta::timestamp`] has it, and nothing else. Returns the buffer; `None`, and the packet is missed,
     /// where there is no room or it is too long.
-    pub fn lend(&mut self, packet: &[u8], time: u64) -> Option<u32> {
+    pub fn enqueue(&mut self, packet: &[u8], time: u64) -> Option<u32> {
         let headroom = self.geometry.headroom as usize;
         let (offset, length) = (headroom as u16, packet.len() as u16);
         let lent = if packet.len() <= self.longest() && self.room(1) > 0 {

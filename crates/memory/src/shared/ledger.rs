@@ -6,7 +6,7 @@
 //! which a member's death could leave a word half changed, and one look at each finds all buffers
 //! it held.
 
-use super::ring::Place;
+use super::ring::RingMemory;
 use crate::sync::{AtomicU64, Ordering};
 
 /// Most members at a time: bits of a word. Bit 0 is never set.
@@ -20,7 +20,7 @@ pub struct Ledger<P> {
     count: u32,
 }
 
-impl<P: Place> Ledger<P> {
+impl<P: RingMemory> Ledger<P> {
     /// The ledger of `count` buffers.
     pub fn new(place: P, base: usize, count: u32) -> Ledger<P> {
         Ledger { place, base, count }

@@ -21,13 +21,13 @@ const RETURNED: usize = 64;
 
 /// Ownership of a buffer by this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Have {
+enum Ownership {
     Nothing,
     /// This process alone has it.
     Alone,
     /// Other processes may hold it as well: it is returned when no slot of it is left here.
-    Anchored,
-    /// Anchored, and seen on the current pass over the list of those.
+    Pinned,
+    /// Pinned, and seen on the current pass over the list of those.
     Seen,
 }
 
@@ -45,14 +45,14 @@ pub struct Member {
     to_server: Sender<Region>,
     doorbell: OwnedFd,
     /// By buffer.
-    have: Vec<Have>,
-    /// Buffers that this process has, and those of them that are anchored.
+    have: Vec<Ownership>,
+    /// Buffers that this process has, and those of them that are pinned.
     held: usize,
-    anchors: usize,
-    /// The anchored ones, and some that were: those are removed on the next pass over it.
-    anchored: Vec<u32>,
+    pins: usize,
+    /// The pinned ones, and some that were: those are removed on the next pass over it.
+    pinned: Vec<u32>,
     /// Buffers that are returned until the server is told of them, as long as there are packets.
-    told_at_once: usize,
+    publish_batch: usize,
     malformed: u64,
 }
 
@@ -105,11 +105,11 @@ impl Member {
             from_server: Receiver::new(region.clone(), TO_MEMBER, channel.cells),
             to_server: Sender::new(region, files::to_server(channel.cells), channel.cells),
             doorbell: files.doorbell,
-            have: vec![Have::Nothing; geometry.count as usize],
+            have: vec![Ownership::Nothing; geometry.count as usize],
             held: 0,
-            anchors: 0,
-            anchored: Vec::with_capacity(4 * channel.cells as usize),
-            told_at_once: RETURNED.min(channel.cells as usize / 8),
+            pins: 0,
+            pinned: Vec::with_capacity(4 * channel.cells as usize),
+            publish_batch: RETURNED.min(channel.cells as usize / 8),
             malformed: 0,
             arena,
         })
@@ -145,8 +145,8 @@ impl Member {
         let before = frame.len();
         self.from_server.ready()?;
         let most = self.from_server.left().min(frame.room());
-        if self.anchored.len() + most > self.anchored.capacity() {
-            self.go_over_anchored();
+        if self.pinned.len() + most > self.pinned.capacity() {
+            self.compact_pinned();
         }
         while frame.room() > 0 {
             if self.access == Access::Write {
@@ -171,7 +171,7 @@ impl Member {
     /// are looked at one by one.
     #[inline(always)]
     fn receive_front(&mut self, frame: &mut Frame, flags: u64) {
-        let Member { arena, have, from_server, anchored, .. } = self;
+        let Member { arena, have, from_server, pinned, .. } = self;
         let stride = arena.buffer_size() as u32;
         let (mut cells, mut taken) = (from_server.cells(), 0);
         let limit = from_server.left().min(frame.room());
@@ -180,7 +180,7 @@ impl Member {
             let word = cells.take();
             let Some((index, false)) = Word::plain(word, flags, stride) else { break };
             let Some(have) = have.get_mut(index) else { break };
-            if *have != Have::Nothing {
+            if *have != Ownership::Nothing {
                 break;
             }
             let (index, offset, length) = (index as u32, (word >> 32) as u16, (word >> 48) as u16);
@@ -188,11 +188,11 @@ impl Member {
             // server lends nothing again before it was returned (see `attach`).
             place.write(unsafe {
                 if flags == KEPT {
-                    *have = Have::Anchored;
-                    anchored.push(index);
-                    arena.adopt_anchored(index, offset, length)
+                    *have = Ownership::Pinned;
+                    pinned.push(index);
+                    arena.adopt_pinned(index, offset, length)
                 } else {
-                    *have = Have::Alone;
+                    *have = Ownership::Alone;
                     arena.adopt(index, offset, length)
                 }
             });
@@ -200,7 +200,7 @@ impl Member {
         }
         from_server.advance(taken);
         self.held += taken;
-        self.anchors += if flags == KEPT { taken } else { 0 };
+        self.pins += if flags == KEPT { taken } else { 0 };
         // SAFETY: so many were written above.
         unsafe { frame.grow(taken) };
     }
@@ -212,7 +212,7 @@ impl Member {
             self.ledger.holds(self.number, word.index)
                 && (word.kept || self.access == Access::Write)
                 && !word.flow
-                && self.have[word.index as usize] == Have::Nothing
+                && self.have[word.index as usize] == Ownership::Nothing
         };
         let Some(word) = word.filter(ours) else {
             self.malformed += 1;
@@ -221,60 +221,60 @@ impl Member {
         // SAFETY: `unpack` has checked the place, and this process has nothing of the buffer. The server
         // lends nothing again before it was returned (see `attach`).
         let mut slot = unsafe { self.arena.adopt(word.index, word.offset, word.length) };
-        self.have[word.index as usize] = Have::Alone;
+        self.have[word.index as usize] = Ownership::Alone;
         self.held += 1;
         if word.empty {
             pool.give_one(slot);
             return;
         }
         if word.kept {
-            self.anchor(&mut slot);
+            self.pin(&mut slot);
         }
         let _ = frame.push(slot).map_err(|slot| pool.give_one(slot));
     }
 
-    /// Leaves each buffer in the list of anchored ones once, and none that is not.
+    /// Leaves each buffer in the list of pinned ones once, and none that is not.
     #[cold]
-    fn go_over_anchored(&mut self) {
+    fn compact_pinned(&mut self) {
         let have = &mut self.have;
-        self.anchored.retain(|&index| {
+        self.pinned.retain(|&index| {
             let have = &mut have[index as usize];
-            let is_new = *have == Have::Anchored;
+            let is_new = *have == Ownership::Pinned;
             if is_new {
-                *have = Have::Seen;
+                *have = Ownership::Seen;
             }
             is_new
         });
-        self.anchored.iter().for_each(|&index| have[index as usize] = Have::Anchored);
+        self.pinned.iter().for_each(|&index| have[index as usize] = Ownership::Pinned);
     }
 
-    fn anchor(&mut self, slot: &mut Slot) {
+    fn pin(&mut self, slot: &mut Slot) {
         let index = self.arena.index_of(slot);
-        if self.have[index] != Have::Anchored {
-            self.arena.anchor(slot);
-            self.have[index] = Have::Anchored;
-            self.anchored.push(index as u32);
-            self.anchors += 1;
+        if self.have[index] != Ownership::Pinned {
+            self.arena.pin(slot);
+            self.have[index] = Ownership::Pinned;
+            self.pinned.push(index as u32);
+            self.pins += 1;
         }
     }
 
     /// Returns true if a buffer that others hold can be returned: this process has no slot of it
     /// any more.
-    fn weigh_anchor(&mut self, index: u32) -> bool {
-        let weighed = self.arena.weigh_anchor(index);
-        if weighed {
-            self.anchors -= 1;
-            self.part_with(index);
+    fn try_unpin(&mut self, index: u32) -> bool {
+        let unpinned = self.arena.try_unpin(index);
+        if unpinned {
+            self.pins -= 1;
+            self.transfer_out(index);
         }
-        weighed
+        unpinned
     }
 
     /// A buffer goes back to the server.
-    fn part_with(&mut self, index: u32) {
-        self.have[index as usize] = Have::Nothing;
+    fn transfer_out(&mut self, index: u32) {
+        self.have[index as usize] = Ownership::Nothing;
         self.held -= 1;
-        if self.anchors == 0 {
-            self.anchored.clear();
+        if self.pins == 0 {
+            self.pinned.clear();
         }
     }
 
@@ -308,21 +308,21 @@ impl Member {
     ///
     /// When the ring is broken.
     pub fn give_back(&mut self, pool: &mut PoolCache, count: usize) -> Result<usize, Broken> {
-        let room = self.to_server.room(self.anchors + count)?;
+        let room = self.to_server.room(self.pins + count)?;
         let mut given = 0;
         let mut at = 0;
-        while at < self.anchored.len() && given < room {
-            let index = self.anchored[at];
-            let is_anchored = self.have[index as usize] == Have::Anchored;
-            if is_anchored && !self.arena.weigh_anchor(index) {
+        while at < self.pinned.len() && given < room {
+            let index = self.pinned[at];
+            let is_pinned = self.have[index as usize] == Ownership::Pinned;
+            if is_pinned && !self.arena.try_unpin(index) {
                 at += 1;
                 continue;
             }
-            self.anchored.swap_remove(at);
-            if is_anchored {
+            self.pinned.swap_remove(at);
+            if is_pinned {
                 self.to_server.put(returned(index));
-                self.anchors -= 1;
-                self.part_with(index);
+                self.pins -= 1;
+                self.transfer_out(index);
                 given += 1;
             }
         }
@@ -351,33 +351,33 @@ impl Member {
         mut keep: usize,
     ) -> Result<(), Broken> {
         let room = self.to_server.room(frame.len())?;
-        let Member { arena, have, to_server, held, anchors, .. } = self;
+        let Member { arena, have, to_server, held, pins, .. } = self;
         let tag = arena.tag();
         let (mut cells, mut given) = (to_server.cells(), 0);
         frame.drain_front(frame.len(), |slot| {
             let index = (slot.buffer & !SHARED) ^ tag;
-            let has = have.get(index as usize).copied().unwrap_or(Have::Nothing);
+            let has = have.get(index as usize).copied().unwrap_or(Ownership::Nothing);
             let goes = given < room
                 && match has {
-                    Have::Anchored => arena.is_last_at_anchor(tag | index),
-                    Have::Alone => keep == 0 && !slot.is_shared(),
-                    Have::Nothing | Have::Seen => false,
+                    Ownership::Pinned => arena.is_last_pinned(tag | index),
+                    Ownership::Alone => keep == 0 && !slot.is_shared(),
+                    Ownership::Nothing | Ownership::Seen => false,
                 };
             if !goes {
-                keep -= usize::from(has == Have::Alone && keep > 0);
+                keep -= usize::from(has == Ownership::Alone && keep > 0);
                 return pool.give_one(slot);
             }
-            *anchors -= usize::from(has == Have::Anchored);
-            have[index as usize] = Have::Nothing;
-            cells.put(returned(arena.part_with(slot)));
+            *pins -= usize::from(has == Ownership::Pinned);
+            have[index as usize] = Ownership::Nothing;
+            cells.put(returned(arena.transfer_out(slot)));
             given += 1;
         });
         *held -= given;
         to_server.advance(given);
-        if self.anchors == 0 {
-            self.anchored.clear();
+        if self.pins == 0 {
+            self.pinned.clear();
         }
-        if self.from_server.left() == 0 || self.to_server.untold() >= self.told_at_once {
+        if self.from_server.left() == 0 || self.to_server.unpublished() >= self.publish_batch {
             self.publish();
         }
         Ok(())
@@ -404,14 +404,14 @@ impl Member {
             let (offset, length) = (slot.headroom() as u16, slot.len() as u16);
             let is_ours = !slot.is_shared() || self.arena.reclaim_share(&mut slot);
             let (index, is_last) = if is_ours {
-                let index = self.arena.part_with(slot);
-                self.part_with(index);
+                let index = self.arena.transfer_out(slot);
+                self.transfer_out(index);
                 (index, true)
             } else {
-                self.anchor(&mut slot);
+                self.pin(&mut slot);
                 let index = self.arena.index_of(&slot) as u32;
                 pool.give_one(slot);
-                (index, self.weigh_anchor(index))
+                (index, self.try_unpin(index))
             };
             // One that this process has another slot of is returned when that has gone.
             if is_last || sends {
@@ -427,13 +427,13 @@ impl Member {
     fn put(&mut self, pool: &mut PoolCache, mut slot: Slot, empty: bool) {
         let (offset, length, kept) = (slot.headroom() as u16, slot.len() as u16, slot.is_shared());
         let index = if kept {
-            self.anchor(&mut slot);
+            self.pin(&mut slot);
             let index = self.arena.index_of(&slot) as u32;
             pool.give_one(slot);
             index
         } else {
-            let index = self.arena.part_with(slot);
-            self.part_with(index);
+            let index = self.arena.transfer_out(slot);
+            self.transfer_out(index);
             index
         };
         self.to_server.put(Word { index, offset, length, kept, empty, flow: false }.pack());

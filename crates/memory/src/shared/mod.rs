@@ -13,8 +13,6 @@ mod ring;
 mod word;
 
 #[cfg(not(any(loom, miri)))]
-mod board;
-#[cfg(not(any(loom, miri)))]
 mod files;
 #[cfg(not(any(loom, miri)))]
 mod isolated;
@@ -24,18 +22,20 @@ mod member;
 mod peer;
 #[cfg(not(any(loom, miri)))]
 mod server;
+#[cfg(not(any(loom, miri)))]
+mod stats_segment;
 
 #[cfg(not(any(loom, miri)))]
 pub use self::{
-    board::{Board, BoardView},
     files::{Access, AttachError, Files},
     isolated::{Isolated, Sent},
     member::Member,
     peer::PeerRights,
-    server::{Invitation, Joining, Lent, MemberId, Returned, Server, Tally, WORDS},
+    server::{AttachOffer, EnqueueResult, MemberId, PendingMember, Returned, Server, Tally, WORDS},
+    stats_segment::{StatsSegment, StatsView},
 };
 pub use self::{
     ledger::{Ledger, MEMBERS_MAX},
-    ring::{Broken, CELLS_MAX, Cells, Place, Receiver, Sender},
+    ring::{Broken, CELLS_MAX, Cells, Receiver, RingMemory, Sender},
     word::Word,
 };

@@ -34,7 +34,7 @@ impl PeerRights {
     /// They follow from the credentials it has now and those the kernel recorded when it connected. A
     /// process that has ended has none, even if another process holds its socket. Before Linux 6.5 no
     /// process has any: the kernel reports a process number, which may be reused, and no pidfd.
-    pub fn of(socket: BorrowedFd<'_>) -> PeerRights {
+    pub fn from_socket(socket: BorrowedFd<'_>) -> PeerRights {
         let dumpable = rustix::process::dumpable_behavior();
         let dumpable = matches!(dumpable, Ok(DumpableBehavior::Dumpable));
         let own = Process::of_number("self");
@@ -186,10 +186,10 @@ mod tests {
     #[test]
     fn a_process_has_rights_over_itself() {
         let (here, there) = UnixStream::pair().unwrap();
-        assert!(PeerRights::of(here.as_fd()).can_write());
+        assert!(PeerRights::from_socket(here.as_fd()).can_write());
         drop(there);
-        assert!(PeerRights::of(here.as_fd()).can_write(), "it still runs");
+        assert!(PeerRights::from_socket(here.as_fd()).can_write(), "it still runs");
         let unconnected = UnixDatagram::unbound().unwrap();
-        assert!(!PeerRights::of(unconnected.as_fd()).can_write());
+        assert!(!PeerRights::from_socket(unconnected.as_fd()).can_write());
     }
 }

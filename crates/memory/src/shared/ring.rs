@@ -24,7 +24,7 @@ const PREFETCHED: usize = 128;
 pub const CELLS_MAX: u32 = 1 << 16;
 
 /// Memory of a ring: words that another process may write at any time.
-pub trait Place {
+pub trait RingMemory {
     /// `count` words from `at` on.
     fn words(&self, at: usize, count: usize) -> &[AtomicU64];
 
@@ -44,7 +44,7 @@ pub struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     #[inline]
-    fn of(place: &'a impl Place, base: usize, cells: u64, at: u64) -> Cells<'a> {
+    fn new(place: &'a impl RingMemory, base: usize, cells: u64, at: u64) -> Cells<'a> {
         let cells = place.words(base + CELLS, cells as usize);
         assert!(cells.len().is_power_of_two(), "ring of {} cells", cells.len());
         Cells { cells, at }
@@ -89,7 +89,7 @@ pub struct Sender<P> {
     cells: u64,
     /// Our position, and how much of it the other has been told.
     tail: u64,
-    told: u64,
+    published: u64,
     /// The other's position, as it last told.
     head: u64,
 }
@@ -104,11 +104,11 @@ pub struct Receiver<P> {
     tail: u64,
 }
 
-impl<P: Place> Sender<P> {
+impl<P: RingMemory> Sender<P> {
     /// The end of a fresh ring of `cells`, a power of two, whose words begin at `base`.
     pub fn new(place: P, base: usize, cells: u32) -> Sender<P> {
         assert!(cells.is_power_of_two() && cells <= CELLS_MAX, "ring of {cells} cells");
-        Sender { place, base, cells: cells.into(), tail: 0, told: 0, head: 0 }
+        Sender { place, base, cells: cells.into(), tail: 0, published: 0, head: 0 }
     }
 
     /// Words that can be added now, if that is less than `wanted` asking the other side.
@@ -120,7 +120,7 @@ impl<P: Place> Sender<P> {
         }
         // Acquire: the receiver has read the cells that are written again.
         let head = self.place.word(self.base + HEAD).load(Ordering::Acquire);
-        if head < self.head || head > self.told {
+        if head < self.head || head > self.published {
             return Err(Broken);
         }
         self.head = head;
@@ -139,7 +139,7 @@ impl<P: Place> Sender<P> {
     /// The cells of the words to come: words written there are put by [`Sender::advance`].
     #[inline]
     pub fn cells(&self) -> Cells<'_> {
-        Cells::of(&self.place, self.base, self.cells, self.tail)
+        Cells::new(&self.place, self.base, self.cells, self.tail)
     }
 
     /// Prefetches the cells of so many words, and the position, for writing.
@@ -168,18 +168,18 @@ impl<P: Place> Sender<P> {
 
     /// Words that were put and that the other side does not know of.
     #[inline]
-    pub fn untold(&self) -> usize {
-        (self.tail - self.told) as usize
+    pub fn unpublished(&self) -> usize {
+        (self.tail - self.published) as usize
     }
 
     /// Publishes the words put so far. Returns `true` when the other side sleeps and has to be
     /// woken: once for each time it went to sleep.
     #[inline]
     pub fn publish(&mut self) -> bool {
-        if self.told == self.tail {
+        if self.published == self.tail {
             return false;
         }
-        self.told = self.tail;
+        self.published = self.tail;
         // Release: the words, and the buffers they name, are there.
         self.place.word(self.base + TAIL).store(self.tail, Ordering::Release);
         // Between our position and the look at the flag, as in `Receiver::arm` the other way round.
@@ -190,7 +190,7 @@ impl<P: Place> Sender<P> {
     }
 }
 
-impl<P: Place> Receiver<P> {
+impl<P: RingMemory> Receiver<P> {
     /// As [`Sender::new`].
     pub fn new(place: P, base: usize, cells: u32) -> Receiver<P> {
         assert!(cells.is_power_of_two() && cells <= CELLS_MAX, "ring of {cells} cells");
@@ -231,7 +231,7 @@ impl<P: Place> Receiver<P> {
     /// taken by [`Receiver::advance`].
     #[inline]
     pub fn cells(&self) -> Cells<'_> {
-        Cells::of(&self.place, self.base, self.cells, self.head)
+        Cells::new(&self.place, self.base, self.cells, self.head)
     }
 
     /// Words that [`Receiver::ready`] counted and that were not taken.

@@ -31,7 +31,7 @@ impl MemberId {
 
 /// The result of lending packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lent {
+pub struct EnqueueResult {
     /// Packets that at least one member got; they are gone from the front of the frame.
     pub packets: usize,
     /// Times a member missed one of these because its ring was full or it held too many.
@@ -87,7 +87,7 @@ impl Peer {
 
 /// A place for a member, before its files are there.
 #[derive(Debug)]
-pub struct Invitation {
+pub struct AttachOffer {
     arena: Arena,
     directory: OwnedFd,
     channel: Channel,
@@ -95,19 +95,19 @@ pub struct Invitation {
 
 /// A member whose files are made, before [`Server::welcome`].
 #[derive(Debug)]
-pub struct Joining {
+pub struct PendingMember {
     bit: usize,
     peer: Peer,
 }
 
-impl Invitation {
+impl AttachOffer {
     /// Makes the files to hand out.
     ///
     /// # Errors
     ///
     /// When the kernel refuses.
-    pub fn make(self) -> Result<(Joining, Files), AttachError> {
-        let Invitation { arena, directory, channel } = self;
+    pub fn make(self) -> Result<(PendingMember, Files), AttachError> {
+        let AttachOffer { arena, directory, channel } = self;
         let (region, file) = files::create_channel(channel)?;
         let (doorbell, theirs) = files::create_doorbell().map_err(system("socketpair"))?;
         let packets = arena.file();
@@ -127,7 +127,7 @@ impl Invitation {
             broken: false,
             floods: false,
         };
-        Ok((Joining { bit: channel.member as usize, peer }, handed))
+        Ok((PendingMember { bit: channel.member as usize, peer }, handed))
     }
 }
 
@@ -197,7 +197,8 @@ impl Server {
     }
 
     /// Begins to attach a process with these rights. Attaching has three steps: this one and the last,
-    /// [`Server::welcome`], are quick; [`Invitation::make`] between them makes files and needs no server.
+    /// [`Server::welcome`], are quick; [`AttachOffer::make`] between them makes files and needs no
+    /// server.
     ///
     /// A process that can write to this process's memory may get the packets for writing: it could break
     /// the contract of [`Server::admit`] without them. Any other may read them once they are
@@ -213,7 +214,7 @@ impl Server {
         rights: PeerRights,
         access: Access,
         cells: u32,
-    ) -> Result<Invitation, AttachError> {
+    ) -> Result<AttachOffer, AttachError> {
         let is_sealed = self.arena.is_sealed();
         let shares = match access {
             Access::Read => rights.can_write() || is_sealed,
@@ -232,7 +233,7 @@ impl Server {
         Ok(self.arena.seal()?)
     }
 
-    fn invite(&self, access: Access, cells: u32) -> Result<Invitation, AttachError> {
+    fn invite(&self, access: Access, cells: u32) -> Result<AttachOffer, AttachError> {
         let bad = |option, value, reason: &str| {
             AttachError::from(MemoryError::Option { option, value, reason: reason.into() })
         };
@@ -243,7 +244,7 @@ impl Server {
         }
         let channel = Channel { member: bit as u32, cells: cells.next_power_of_two(), access };
         let directory = self.directory.try_clone().map_err(system("dup"))?;
-        Ok(Invitation { arena: self.arena.clone(), directory, channel })
+        Ok(AttachOffer { arena: self.arena.clone(), directory, channel })
     }
 
     /// Takes in the member that was invited.
@@ -251,8 +252,8 @@ impl Server {
     /// # Errors
     ///
     /// When another has its place by now: to take in several at a time, invite them anew.
-    pub fn welcome(&mut self, joining: Joining) -> Result<MemberId, AttachError> {
-        let Joining { bit, peer } = joining;
+    pub fn welcome(&mut self, joining: PendingMember) -> Result<MemberId, AttachError> {
+        let PendingMember { bit, peer } = joining;
         if self.members[bit].is_some() {
             let reason = "another has taken that place".into();
             let (option, value) = ("members", bit as u64);
@@ -321,7 +322,11 @@ impl Server {
     /// # Errors
     ///
     /// When the ring of a member is broken. Nothing was lent then.
-    pub fn lend(&mut self, ids: &[MemberId], frame: &mut Frame) -> Result<Lent, Broken> {
+    pub fn enqueue_shared(
+        &mut self,
+        ids: &[MemberId],
+        frame: &mut Frame,
+    ) -> Result<EnqueueResult, Broken> {
         self.hand_out(ids, frame, false)
     }
 
@@ -351,15 +356,15 @@ impl Server {
         ids: &[MemberId],
         frame: &mut Frame,
         empty: bool,
-    ) -> Result<Lent, Broken> {
+    ) -> Result<EnqueueResult, Broken> {
         let to = ids.iter().fold(0, |to, id| to | id.bit());
         let mut room = self.room(to, frame.len());
         if ids.iter().any(|&id| self.is_broken(id)) {
             return Err(Broken);
         }
-        let mut lent = Lent::default();
+        let mut lent = EnqueueResult::default();
         for slot in frame.slots() {
-            let added = self.lend_one(slot, to, &mut room, empty);
+            let added = self.enqueue_one(slot, to, &mut room, empty);
             if added == 0 {
                 break;
             }
@@ -384,7 +389,7 @@ impl Server {
     /// # Panics
     ///
     /// When `to` is shorter than the frame, or a bit is that of no member.
-    pub fn lend_each(
+    pub fn enqueue_batch(
         &mut self,
         to: &mut [u64],
         all: bool,
@@ -396,13 +401,13 @@ impl Server {
         let broken = bits(any)
             .filter(|&bit| self.peer(MemberId(bit)).broken)
             .fold(0, |broken, bit| broken | 1 << bit);
-        let first = self.lend_front(&to[..frame.len()], &mut room, frame);
+        let first = self.enqueue_front(&to[..frame.len()], &mut room, frame);
         let (mut wanted, mut stopped) = (to[first..].iter_mut(), false);
-        frame.sift(
+        frame.retain(
             |slot| {
                 let Some(got) = wanted.next() else { return true };
                 let to = std::mem::take(got) & !broken;
-                if !stopped && self.lend_simply(slot, to, &mut room) {
+                if !stopped && self.enqueue_exclusive(slot, to, &mut room) {
                     *got = to;
                     return false;
                 }
@@ -411,7 +416,7 @@ impl Server {
                     return true;
                 }
                 self.make_new_to(to, slot, pool);
-                *got = self.lend_one(slot, to, &mut room, false);
+                *got = self.enqueue_one(slot, to, &mut room, false);
                 for bit in bits(to & !*got) {
                     self.peer(MemberId(bit)).tally.missed += 1;
                 }
@@ -425,7 +430,7 @@ impl Server {
 
     /// Lends packets from the front of a frame as long as each goes to the same single member, which has
     /// room, and has no other holder: nearly all are. Returns how many.
-    fn lend_front(
+    fn enqueue_front(
         &mut self,
         to: &[u64],
         room: &mut [u32; MEMBERS_MAX + 1],
@@ -470,13 +475,18 @@ impl Server {
     /// Lends a packet that goes to a single member, which has room, and has no other holder: `false` where that
     /// is not so.
     #[inline(always)]
-    fn lend_simply(&mut self, slot: &Slot, to: u64, room: &mut [u32; MEMBERS_MAX + 1]) -> bool {
+    fn enqueue_exclusive(
+        &mut self,
+        slot: &Slot,
+        to: u64,
+        room: &mut [u32; MEMBERS_MAX + 1],
+    ) -> bool {
         let Server { arena, ledger, members, .. } = self;
         let bit = to.trailing_zeros() as usize;
         if !to.is_power_of_two() || room[bit] == 0 {
             return false;
         }
-        // As in `lend_front`.
+        // As in `enqueue_front`.
         let word = slot.word() ^ u64::from(arena.tag());
         let Some(peer) = members[bit].as_mut() else { return false };
         let Some(holder) = ledger.words().get(word as u32 as usize) else { return false };
@@ -536,7 +546,7 @@ impl Server {
 
     /// Lends a packet to those members that have room and do not hold it. Returns their bits; with one
     /// the slot is the ledger's.
-    fn lend_one(
+    fn enqueue_one(
         &mut self,
         slot: &Slot,
         to: u64,

@@ -12,7 +12,7 @@ fn what_a_program_has_more_slots_of_stays_until_they_are_gone() {
         let mut frame = Frame::new(16);
         for round in 0..40 {
             pool.take(&mut frame, 8, 60);
-            server.lend(&[id], &mut frame).unwrap();
+            server.enqueue_shared(&[id], &mut frame).unwrap();
             let mut got = Frame::new(16);
             member.receive(&mut theirs, &mut got).unwrap();
             let inside = member.arena().clone();
@@ -41,7 +41,7 @@ fn a_program_keeps_what_it_wants_to_and_tells_of_the_rest_by_and_by() {
     let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
     let (mut frame, mut got) = (Frame::new(16), Frame::new(4));
     pool.take(&mut frame, 16, 60);
-    server.lend(&[id], &mut frame).unwrap();
+    server.enqueue_shared(&[id], &mut frame).unwrap();
     member.receive(&mut theirs, &mut got).unwrap();
     member.give_back_frame(&mut theirs, &mut got, 3).unwrap();
     assert_eq!(member.arena().accounting().free, 3);
@@ -72,7 +72,7 @@ fn a_member_answers_for_each_packet_and_has_none_of_them_any_more() {
             assert!(server.new_to(id, slot, &mut pool).is_some());
         }
         assert!(server.room_of(id, 2) == 2 && server.room_of(id, 100) < 100);
-        assert_eq!(server.lend(&[id], &mut frame).unwrap().packets, 4);
+        assert_eq!(server.enqueue_shared(&[id], &mut frame).unwrap().packets, 4);
         let mut got = Frame::new(4);
         member.receive(&mut theirs, &mut got).unwrap();
         let answers = |packet: &[u8]| (packet[0].is_multiple_of(2), packet[0] >= 2);

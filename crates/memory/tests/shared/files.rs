@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use linerate_memory::{
     ForeignRegion, Frame,
-    shared::{Access, AttachError, Board, BoardView, Member, PeerRights, Server},
+    shared::{Access, AttachError, Member, PeerRights, Server, StatsSegment, StatsView},
 };
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -73,7 +73,7 @@ fn rights_at_a_socket_decide_about_sharing() {
     let mut server = Server::new(&arena).unwrap();
     let (near, far) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let rights = PeerRights::of(near.as_fd());
+    let rights = PeerRights::from_socket(near.as_fd());
     let (joining, files) = server.invite_from(rights, Access::Write, 4).unwrap().make().unwrap();
     let (second, _) = server.invite_from(rights, Access::Read, 4).unwrap().make().unwrap();
     server.welcome(joining).unwrap();
@@ -86,7 +86,7 @@ fn rights_at_a_socket_decide_about_sharing() {
 /// The rights of a peer without credentials.
 fn no_rights() -> PeerRights {
     let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
-    PeerRights::of(socket.as_fd())
+    PeerRights::from_socket(socket.as_fd())
 }
 
 /// A descriptor opened for reading is opened for writing by any process of the same user, until the memory
@@ -97,7 +97,7 @@ fn sealed_memory_is_written_by_its_server_alone() {
     let arena = arena();
     let mut server = Server::new(&arena).unwrap();
     let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
-    let rights = PeerRights::of(near.as_fd());
+    let rights = PeerRights::from_socket(near.as_fd());
     for access in [Access::Read, Access::Write] {
         let refused = server.invite_from(no_rights(), access, 4);
         assert!(matches!(refused, Err(AttachError::FewerRights)), "{access:?}");
@@ -124,7 +124,7 @@ fn sealed_memory_is_written_by_its_server_alone() {
     let (mut frame, mut got) = (Frame::new(4), Frame::new(4));
     pool.take(&mut frame, 1, 60);
     arena.packet_mut(&mut frame.slots_mut()[0]).unwrap().fill(5);
-    server.lend(&[id], &mut frame).unwrap();
+    server.enqueue_shared(&[id], &mut frame).unwrap();
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(1));
     assert_eq!(member.arena().packets(&got).next(), Some(&[5; 60][..]));
 }
@@ -141,12 +141,12 @@ fn memory_that_a_port_shares_is_not_sealed() {
 
 #[test]
 fn figures_are_read_while_their_writer_lives_and_after() {
-    let board = Board::create("figures", 4).unwrap();
+    let board = StatsSegment::create("figures", 4).unwrap();
     let file = board.file().unwrap();
-    let view = BoardView::open(&file, 4).unwrap();
+    let view = StatsView::open(&file, 4).unwrap();
     board.set(2, u64::MAX);
     assert_eq!((view.get(1), view.get(2)), (0, u64::MAX));
-    assert!(BoardView::open(&file, 5).is_err());
+    assert!(StatsView::open(&file, 5).is_err());
     assert!(ForeignRegion::map(&file, 32).is_err(), "others could write it");
     drop(board);
     assert_eq!(view.get(2), u64::MAX);

@@ -49,7 +49,7 @@ proptest! {
             let base = if to_member { 8 } else { 8 + 32 };
             channel.words((base + at) * 8, 1).unwrap()[0].store(word, std::sync::atomic::Ordering::Relaxed);
             pool.take(&mut frame, 2, 60);
-            let _ = server.lend(&[id], &mut frame);
+            let _ = server.enqueue_shared(&[id], &mut frame);
             pool.give(&mut frame);
             let _ = server.supply(id, &mut pool, 1);
             let _ = server.receive(id, &mut pool, &mut frame);
@@ -59,7 +59,7 @@ proptest! {
             pool.take(&mut frame, 1, 60);
             arena.for_each_mut(&mut frame, |bytes| bytes.fill(sent));
             sent = sent.wrapping_add(1);
-            prop_assert_eq!(server.lend(&[good], &mut frame).unwrap().packets, 1);
+            prop_assert_eq!(server.enqueue_shared(&[good], &mut frame).unwrap().packets, 1);
             prop_assert_eq!(member.receive(&mut members, &mut got), Ok(1));
             member.send(&mut members, &mut got).unwrap();
             prop_assert_eq!(server.receive(good, &mut pool, &mut frame), Ok(1));
@@ -86,7 +86,7 @@ fn no_word_makes_a_second_slot_of_a_buffer() {
         let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
         let (mut frame, mut got) = (Frame::new(8), Frame::new(8));
         pool.take(&mut frame, 2, 60);
-        server.lend(&[id], &mut frame).unwrap();
+        server.enqueue_shared(&[id], &mut frame).unwrap();
         // Both once more, and the position behind them.
         let ring = channel.words(8 * 8, 24 + 8).unwrap();
         for at in 0..2 {
@@ -114,7 +114,7 @@ fn a_member_with_a_broken_ring_keeps_nobody_waiting() {
     let mut frame = Frame::new(8);
     pool.take(&mut frame, 8, 60);
     let both = first.bit() | second.bit();
-    server.lend_each(&mut [both; 8], true, &mut pool, &mut frame);
+    server.enqueue_batch(&mut [both; 8], true, &mut pool, &mut frame);
     assert!(server.is_broken(second) && !server.is_broken(first));
     assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 0));
     let mut got = Frame::new(8);

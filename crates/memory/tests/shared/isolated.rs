@@ -20,11 +20,11 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     let mut member = unsafe { Member::attach(files).unwrap() };
     let mut theirs = member.arena().cache(4);
     assert_eq!((isolated.room(9), isolated.longest()), (4, like.room()));
-    assert!(isolated.lend(&vec![0; like.room() + 1], 0).is_none());
+    assert!(isolated.enqueue(&vec![0; like.room() + 1], 0).is_none());
     for length in [60, like.room(), 0, 1] {
-        assert!(isolated.lend(&vec![length as u8; length], 7).is_some());
+        assert!(isolated.enqueue(&vec![length as u8; length], 7).is_some());
     }
-    assert!(isolated.lend(&[1], 0).is_none(), "it holds as many as it may");
+    assert!(isolated.enqueue(&[1], 0).is_none(), "it holds as many as it may");
     isolated.publish();
     let mut got = Frame::new(8);
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(4));
@@ -69,14 +69,14 @@ fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
     assert_eq!((isolated.tally().malformed, isolated.held()), (4, 3));
     word(to_server, 3);
     assert!(isolated.receive_each(9, |_| 0).is_err() && isolated.is_broken());
-    assert_eq!((isolated.room(1), isolated.lend(&[1], 0)), (0, None));
+    assert_eq!((isolated.room(1), isolated.enqueue(&[1], 0)), (0, None));
 }
 
 /// The process may keep the files; the packets that the server has put into them go.
 #[test]
 fn memory_of_a_member_that_is_gone_is_given_back() {
     let (mut isolated, files) = Isolated::create(&arena(), 64, true).unwrap();
-    isolated.lend(&[7; 100], 0).unwrap();
+    isolated.enqueue(&[7; 100], 0).unwrap();
     isolated.publish();
     let blocks = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_blocks;
     assert!(blocks(&files.packets) > 0 && blocks(&files.channel) > 0);
@@ -95,7 +95,7 @@ fn of_a_member_that_only_reads_no_byte_is_taken() {
     // SAFETY: they come from a server of this process, and only `member` uses them.
     let mut member = unsafe { Member::attach(files).unwrap() };
     let (mut theirs, mut got) = (member.arena().cache(4), Frame::new(4));
-    (0..2).for_each(|number| _ = isolated.lend(&[number; 60], 0).unwrap());
+    (0..2).for_each(|number| _ = isolated.enqueue(&[number; 60], 0).unwrap());
     isolated.publish();
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(2));
     assert_eq!(member.answer(&mut theirs, &mut got, |packet| (packet[0] == 1, false)), Ok(1));

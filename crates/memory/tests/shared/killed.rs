@@ -185,14 +185,14 @@ impl World {
             let mut frame = self.packets(count);
             let both: Vec<MemberId> =
                 [steady].into_iter().chain(other.filter(|_| count.is_multiple_of(2))).collect();
-            let lent = self.server.lend(&both, &mut frame).unwrap();
+            let lent = self.server.enqueue_shared(&both, &mut frame).unwrap();
             assert!(frame.is_empty(), "there was room for all");
             self.sent += lent.packets as u64;
         }
         self.receive(steady);
         let Some(other) = other else { return };
         let mut frame = self.packets(count);
-        self.server.lend(&[other], &mut frame).unwrap();
+        self.server.enqueue_shared(&[other], &mut frame).unwrap();
         self.pool.give(&mut frame);
         self.server.supply(other, &mut self.pool, count).unwrap();
         let mut frame = Frame::new(32);
@@ -261,7 +261,7 @@ fn what_a_killed_member_held_comes_back_and_others_notice_nothing() {
         assert!(!steady.has_ended(), "the steady member has failed");
     }
     world.arena.for_each_mut(&mut last, |bytes| bytes.fill(world.got as u8));
-    while world.server.lend(&[steady.id], &mut last).unwrap().packets == 0 {
+    while world.server.enqueue_shared(&[steady.id], &mut last).unwrap().packets == 0 {
         world.receive(steady.id);
     }
     let status = steady.child.wait().unwrap();

@@ -15,7 +15,7 @@ fn a_packet_goes_there_and_back_without_a_copy() {
     pool.take(&mut frame, 1, 100);
     let index = arena.index_of(&frame.slots()[0]);
     arena.for_each_mut(&mut frame, |bytes| bytes.fill(1));
-    server.lend(&[id], &mut frame).unwrap();
+    server.enqueue_shared(&[id], &mut frame).unwrap();
     assert!(!member.arm());
     let mut got = Frame::new(4);
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(1));
@@ -41,7 +41,7 @@ fn a_reader_can_neither_write_nor_map_for_writing() {
     assert_eq!(server.supply(id, &mut pool, 4), Ok(0));
     let mut frame = Frame::new(4);
     pool.take(&mut frame, 2, 100);
-    server.lend(&[id], &mut frame).unwrap();
+    server.enqueue_shared(&[id], &mut frame).unwrap();
     let mut got = Frame::new(4);
     assert_eq!(member.receive(&mut theirs, &mut got), Ok(2));
     let inside = member.arena().clone();
@@ -69,7 +69,7 @@ fn a_buffer_with_several_holders_is_free_when_the_last_has_gone() {
     let mut readers = reader.arena().cache(8);
     let mut frame = Frame::new(4);
     pool.take(&mut frame, 1, 100);
-    server.lend(&[first, second], &mut frame).unwrap();
+    server.enqueue_shared(&[first, second], &mut frame).unwrap();
     let (mut one, mut two) = (Frame::new(1), Frame::new(1));
     member.receive(&mut theirs, &mut one).unwrap();
     reader.receive(&mut readers, &mut two).unwrap();
@@ -77,7 +77,7 @@ fn a_buffer_with_several_holders_is_free_when_the_last_has_gone() {
     member.send(&mut theirs, &mut one).unwrap();
     member.give_back(&mut theirs, 0).unwrap();
     assert_eq!(server.receive(first, &mut pool, &mut frame), Ok(1));
-    assert_eq!(server.lend(&[second], &mut frame).unwrap().packets, 0);
+    assert_eq!(server.enqueue_shared(&[second], &mut frame).unwrap().packets, 0);
     assert_eq!((server.held(first), server.held(second)), (0, 1));
     pool.give(&mut frame);
     assert_eq!(arena.accounting().held, 1);
@@ -103,7 +103,7 @@ fn each_packet_goes_to_members_of_its_own() {
     // The second holds two at most, so it misses the packets 4 and 6, and no member gets 1 and 6.
     let (one, two) = (first.bit(), second.bit());
     let mut to = [one, 0, two, one | two, one | two, one, two, one];
-    server.lend_each(&mut to, false, &mut pool, &mut frame);
+    server.enqueue_batch(&mut to, false, &mut pool, &mut frame);
     assert_eq!(to, [one, 0, two, one | two, one, one, 0, one]);
     let firsts = |arena: &Arena, frame: &Frame| -> Vec<u8> {
         arena.packets(frame).map(|packet| packet[0]).collect()
@@ -123,12 +123,12 @@ fn each_packet_goes_to_members_of_its_own() {
     // All or none: the second has no room, so that all behind its packet waits.
     pool.give(&mut frame);
     pool.take(&mut frame, 3, 60);
-    server.lend_each(&mut [one, one | two, one], true, &mut pool, &mut frame);
+    server.enqueue_batch(&mut [one, one | two, one], true, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.held(first), server.tally(second).missed), (2, 6, 2));
     readers.give(&mut read);
     reader.give_back(&mut readers, 0).unwrap();
     assert_eq!(server.receive(second, &mut pool, &mut Frame::new(1)), Ok(0));
-    server.lend_each(&mut [one | two, one], true, &mut pool, &mut frame);
+    server.enqueue_batch(&mut [one | two, one], true, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.held(first), server.held(second)), (0, 8, 1));
     server.remove(first, &mut pool);
     server.remove(second, &mut pool);
@@ -165,7 +165,7 @@ fn bursts_come_in_order_and_go_back_whole() {
                 .collect();
             let all: Vec<u8> = arena.packets(&frame).map(|packet| packet[0]).collect();
             let wanted = to.clone();
-            server.lend_each(&mut to, false, &mut pool, &mut frame);
+            server.enqueue_batch(&mut to, false, &mut pool, &mut frame);
             assert_eq!(to, wanted);
             let of = |bit: u64| -> Vec<u8> {
                 let all = all.iter().zip(&to).filter(|(_, to)| **to == bit);
@@ -205,7 +205,7 @@ fn a_packet_that_a_member_has_already_is_copied_for_it() {
         let copy = pool.share(&mut frame.slots_mut()[0]).unwrap();
         frame.push(copy).unwrap();
     }
-    server.lend_each(&mut [id.bit(), id.bit(), 0, id.bit()], false, &mut pool, &mut frame);
+    server.enqueue_batch(&mut [id.bit(), id.bit(), 0, id.bit()], false, &mut pool, &mut frame);
     assert_eq!((frame.len(), server.tally(id).packets, server.tally(id).missed), (1, 3, 0));
     let headroom = frame.slots()[0].headroom() as u64;
     assert_eq!(server.tally(id).copied, 2 * (headroom + 60));

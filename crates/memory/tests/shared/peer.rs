@@ -29,10 +29,10 @@ fn a_process_that_has_ended_has_no_rights() {
         .unwrap();
     let (mut socket, _) = listener.accept().unwrap();
     fs::remove_dir_all(&folder).unwrap();
-    assert!(PeerRights::of(socket.as_fd()).can_write());
+    assert!(PeerRights::from_socket(socket.as_fd()).can_write());
     socket.write_all(&[1]).unwrap();
     assert!(process.wait().unwrap().success());
-    assert!(!PeerRights::of(socket.as_fd()).can_write());
+    assert!(!PeerRights::from_socket(socket.as_fd()).can_write());
     // Its child has it open.
     assert_eq!(socket.write(&[1]).unwrap(), 1);
 }

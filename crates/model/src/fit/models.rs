@@ -20,9 +20,9 @@ const DEAR: f64 = 1000.0;
 
 /// `value = intercept + slope * input`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Line;
+pub struct LinearModel;
 
-impl Model for Line {
+impl Model for LinearModel {
     type Input = f64;
     type Fitted = (f64, f64);
 
@@ -53,7 +53,7 @@ pub fn effective_clock(
         .iter()
         .map(|(work, rate)| Observation::new(work.get(), rate.period().get() * 1e9))
         .collect();
-    let line = fit(&Line, &observations, Loss::Huber)?;
+    let line = fit(&LinearModel, &observations, Loss::Huber)?;
     let (intercept, slope) = (line.values[0], line.values[1]);
     if slope <= 0.0 {
         return Err(FitError::Diverged);

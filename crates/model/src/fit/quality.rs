@@ -35,7 +35,7 @@ pub struct Quality {
 
 impl Quality {
     /// Errors of these parameters on the points, which should not be those they were found from.
-    pub fn of<M: Model>(model: &M, fit: &Fit, points: &[Observation<M::Input>]) -> Self {
+    pub fn evaluate<M: Model>(model: &M, fit: &Fit, points: &[Observation<M::Input>]) -> Self {
         let fitted = model.with(&fit.values);
         let measured: Vec<f64> = points.iter().map(|point| point.value).collect();
         let predicted: Vec<f64> =
@@ -88,9 +88,9 @@ pub fn compare<M: Model, O: Model<Input = M::Input>>(
     let fitted = fit(model, train, loss)?;
     let other_fitted = fit(other, train, Loss::Square)?;
     Ok(Comparison {
-        held_out: Quality::of(model, &fitted, held_out),
+        held_out: Quality::evaluate(model, &fitted, held_out),
         fit: fitted,
-        other_held_out: Quality::of(other, &other_fitted, held_out),
+        other_held_out: Quality::evaluate(other, &other_fitted, held_out),
         other: other_fitted,
     })
 }

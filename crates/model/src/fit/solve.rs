@@ -96,7 +96,7 @@ impl<M: Model> Problem<'_, M> {
         let residuals: Vec<f64> = values
             .iter()
             .zip(self.predictions(parameters))
-            .map(|(&value, predicted)| self.model.residual().of(value, predicted))
+            .map(|(&value, predicted)| self.model.residual().between(value, predicted))
             .collect();
         let weight = |at: usize| self.observations[at].weight;
         let bad =
@@ -149,7 +149,7 @@ impl<M: Model> Problem<'_, M> {
         let residual = self.model.residual();
         let at = |parameters: &[f64]| -> Vec<f64> {
             let predictions = self.predictions(parameters).into_iter().zip(values);
-            predictions.map(|(predicted, &value)| residual.of(value, predicted)).collect()
+            predictions.map(|(predicted, &value)| residual.between(value, predicted)).collect()
         };
         let centre = at(found);
         let mut columns: Vec<Vec<f64>> = Vec::new();

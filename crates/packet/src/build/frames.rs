@@ -149,9 +149,9 @@ impl EchoFrame {
             if layout.protocol == IpProtocol::ICMP {
                 let mut echo = Icmp::init(bytes)?;
                 echo.set_kind(if self.reply {
-                    icmp::Kind::ECHO_REPLY
+                    icmp::IcmpType::ECHO_REPLY
                 } else {
-                    icmp::Kind::ECHO_REQUEST
+                    icmp::IcmpType::ECHO_REQUEST
                 });
                 echo.set_ident(self.ident);
                 echo.set_seq(self.seq);
@@ -159,9 +159,9 @@ impl EchoFrame {
             } else {
                 let mut echo = Icmpv6::init(bytes)?;
                 echo.set_kind(if self.reply {
-                    icmpv6::Kind::ECHO_REPLY
+                    icmpv6::Icmpv6Type::ECHO_REPLY
                 } else {
-                    icmpv6::Kind::ECHO_REQUEST
+                    icmpv6::Icmpv6Type::ECHO_REQUEST
                 });
                 echo.set_ident(self.ident);
                 echo.set_seq(self.seq);

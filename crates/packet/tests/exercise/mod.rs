@@ -310,7 +310,7 @@ fn set_ipv6(mut view: Ipv6<&mut [u8]>, mut values: Values<'_>) {
 }
 
 fn set_icmp(mut view: Icmp<&mut [u8]>, mut values: Values<'_>) {
-    round_trip!(view.set_kind(icmp::Kind(values.u8())) == kind);
+    round_trip!(view.set_kind(icmp::IcmpType(values.u8())) == kind);
     round_trip!(view.set_code(values.u8()) == code);
     round_trip!(view.set_rest(values.u32()) == rest);
     round_trip!(view.set_ident(values.u16()) == ident);
@@ -323,7 +323,7 @@ fn set_icmp(mut view: Icmp<&mut [u8]>, mut values: Values<'_>) {
 }
 
 fn set_icmpv6(mut view: Icmpv6<&mut [u8]>, mut values: Values<'_>) {
-    round_trip!(view.set_kind(icmpv6::Kind(values.u8())) == kind);
+    round_trip!(view.set_kind(icmpv6::Icmpv6Type(values.u8())) == kind);
     round_trip!(view.set_code(values.u8()) == code);
     round_trip!(view.set_rest(values.u32()) == rest);
     round_trip!(view.set_ident(values.u16()) == ident);
@@ -334,7 +334,9 @@ fn set_icmpv6(mut view: Icmpv6<&mut [u8]>, mut values: Values<'_>) {
     pseudo.add_u32(0x0102_0304);
     view.fill_checksum(pseudo);
     assert!(view.verify_checksum(pseudo));
-    for kind in [icmpv6::Kind::NEIGHBOUR_SOLICITATION, icmpv6::Kind::NEIGHBOUR_ADVERTISEMENT] {
+    for kind in
+        [icmpv6::Icmpv6Type::NEIGHBOUR_SOLICITATION, icmpv6::Icmpv6Type::NEIGHBOUR_ADVERTISEMENT]
+    {
         view.set_kind(kind);
         read_icmpv6(&view);
     }

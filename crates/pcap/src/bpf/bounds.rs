@@ -8,7 +8,7 @@
 //!
 //! For programs whose jumps lead forward.
 
-use super::operation::{Operation, Place, Returned, Width};
+use super::operation::{InstructionIndex, Operation, Returned, Width};
 
 /// Packets have at most so many bytes here; longer ones are for the portable form.
 pub(super) const PACKET_MAX: u32 = i32::MAX as u32;
@@ -34,7 +34,7 @@ impl Reach {
 
 /// Check before an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum BoundsCheck {
     /// Nothing leads to it.
     Unreached,
     /// None is needed.
@@ -48,7 +48,7 @@ pub(super) enum Look {
 }
 
 /// Finds out where to look.
-pub(super) fn looks(operations: &[Operation]) -> Vec<Look> {
+pub(super) fn looks(operations: &[Operation]) -> Vec<BoundsCheck> {
     let needed = needed(operations);
     // Nothing is known yet of any instruction.
     let mut known: Vec<Option<Reach>> = vec![None; operations.len()];
@@ -56,34 +56,34 @@ pub(super) fn looks(operations: &[Operation]) -> Vec<Look> {
     let mut looks = Vec::with_capacity(operations.len());
     for (at, operation) in operations.iter().enumerate() {
         let Some(mut here) = known[at] else {
-            looks.push(Look::Unreached);
+            looks.push(BoundsCheck::Unreached);
             continue;
         };
         let look = match *operation {
-            _ if needed[at].packet == NEVER => Look::Never,
+            _ if needed[at].packet == NEVER => BoundsCheck::Never,
             Operation::Load(width, place) if here.packet < end(width, place) => {
                 here.packet = needed[at].packet;
-                Look::Packet(here.packet)
+                BoundsCheck::Packet(here.packet)
             }
             Operation::HeaderLength(place) if here.packet < end(Width::Byte, place) => {
                 here.packet = needed[at].packet;
-                Look::Packet(here.packet)
+                BoundsCheck::Packet(here.packet)
             }
             Operation::LoadBehind(width, place) if here.behind < end(width, place) => {
                 here.behind = needed[at].behind;
                 here.packet = here.packet.max(here.behind);
-                Look::Behind(here.behind)
+                BoundsCheck::Behind(here.behind)
             }
-            _ => Look::Nothing,
+            _ => BoundsCheck::Nothing,
         };
         looks.push(look);
-        if look == Look::Never {
+        if look == BoundsCheck::Never {
             continue;
         }
         if operation.writes_x() {
             here.behind = 0;
         }
-        for to in operation.next(at as Place).places() {
+        for to in operation.next(at as InstructionIndex).places() {
             known[to] = Some(known[to].map_or(here, |there| there.least(here)));
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn looks(operations: &[Operation]) -> Vec<Look> {
 fn needed(operations: &[Operation]) -> Vec<Reach> {
     let mut needed = vec![NOTHING; operations.len()];
     for (at, operation) in operations.iter().enumerate().rev() {
-        let next = operation.next(at as Place).places().map(|to| needed[to]);
+        let next = operation.next(at as InstructionIndex).places().map(|to| needed[to]);
         let mut here = next.reduce(Reach::least).unwrap_or(match operation {
             Operation::Return(Returned::Constant(0)) => ALL,
             _ => NOTHING,
@@ -133,7 +133,7 @@ mod tests {
     const WANTED: Operation = Operation::Return(Returned::Constant(9));
     const REFUSED: Operation = Operation::Return(Returned::Constant(0));
 
-    fn equal(constant: u32, yes: Place, no: Place) -> Operation {
+    fn equal(constant: u32, yes: InstructionIndex, no: InstructionIndex) -> Operation {
         Operation::Branch {
             relation: Relation::Equal,
             operand: Operand::Constant(constant),
@@ -152,9 +152,9 @@ mod tests {
             WANTED,
             REFUSED,
         ];
-        let mut expected = [Look::Nothing; 6];
-        expected[0] = Look::Packet(24);
-        expected[5] = Look::Never;
+        let mut expected = [BoundsCheck::Nothing; 6];
+        expected[0] = BoundsCheck::Packet(24);
+        expected[5] = BoundsCheck::Never;
         assert_eq!(looks(&program), expected);
     }
 
@@ -168,7 +168,10 @@ mod tests {
             WANTED,
             REFUSED,
         ];
-        assert_eq!(looks(&program)[..3], [Look::Packet(14), Look::Nothing, Look::Packet(24)]);
+        assert_eq!(
+            looks(&program)[..3],
+            [BoundsCheck::Packet(14), BoundsCheck::Nothing, BoundsCheck::Packet(24)]
+        );
     }
 
     #[test]
@@ -182,12 +185,12 @@ mod tests {
             Operation::Return(Returned::A),
         ];
         let expected = [
-            Look::Packet(15),
-            Look::Behind(18),
-            Look::Nothing,
-            Look::Nothing,
-            Look::Behind(1),
-            Look::Nothing,
+            BoundsCheck::Packet(15),
+            BoundsCheck::Behind(18),
+            BoundsCheck::Nothing,
+            BoundsCheck::Nothing,
+            BoundsCheck::Behind(1),
+            BoundsCheck::Nothing,
         ];
         assert_eq!(looks(&program), expected);
     }
@@ -200,9 +203,9 @@ mod tests {
             Operation::Load(Width::Word, u32::MAX),
             WANTED,
         ];
-        assert_eq!(looks(&program)[0], Look::Never);
-        assert_eq!(looks(&program)[1], Look::Unreached);
+        assert_eq!(looks(&program)[0], BoundsCheck::Never);
+        assert_eq!(looks(&program)[1], BoundsCheck::Unreached);
         let last = [Operation::Load(Width::Word, PACKET_MAX - 4), WANTED];
-        assert_eq!(looks(&last)[0], Look::Packet(PACKET_MAX));
+        assert_eq!(looks(&last)[0], BoundsCheck::Packet(PACKET_MAX));
     }
 }

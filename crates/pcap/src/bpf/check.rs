@@ -16,7 +16,9 @@ use linerate_filter::{Instruction, code};
 
 use super::{
     metadata::Ancillary,
-    operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width},
+    operation::{
+        InstructionIndex, Operand, Operation, Operator, Register, Relation, Returned, Width,
+    },
 };
 
 /// The most instructions of a program.
@@ -98,7 +100,7 @@ pub(super) fn check(program: &[Instruction]) -> Result<Vec<Operation>, Invalid> 
     if program.len() > INSTRUCTIONS_MAX {
         return Err(Invalid::TooLong);
     }
-    let length = program.len() as Place;
+    let length = program.len() as InstructionIndex;
     let operations: Vec<_> =
         (0..length).zip(program).map(|(at, it)| read(at, it, length)).collect::<Result<_, _>>()?;
     match operations.last() {
@@ -116,7 +118,11 @@ pub(super) fn turns(operations: &[Operation]) -> bool {
 }
 
 /// Reads an instruction of a program of that length.
-fn read(place: Place, instruction: &Instruction, length: Place) -> Result<Operation, Invalid> {
+fn read(
+    place: InstructionIndex,
+    instruction: &Instruction,
+    length: InstructionIndex,
+) -> Result<Operation, Invalid> {
     const ABSOLUTE: u16 = code::LOAD | code::ABSOLUTE;
     const ABSOLUTE_WORD: u16 = ABSOLUTE | code::WORD;
     const ABSOLUTE_HALF: u16 = ABSOLUTE | code::HALF;
@@ -239,7 +245,7 @@ fn check_memory(operations: &[Operation]) -> Result<(), Invalid> {
                 _ => here,
             };
             let falls = matches!(operation, Operation::Return(_)).then_some(at + 1);
-            for to in operation.next(at as Place).places().chain(falls) {
+            for to in operation.next(at as InstructionIndex).places().chain(falls) {
                 let Some(there) = written.get_mut(to) else { continue };
                 turned_back |= to <= at && *there & !after != 0;
                 *there &= after;

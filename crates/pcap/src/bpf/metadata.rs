@@ -233,7 +233,7 @@ enum Transport {
 }
 
 impl Transport {
-    fn of(protocol: u32) -> Transport {
+    fn from_protocol(protocol: u32) -> Transport {
         match protocol {
             4 => Transport::In(IPV4),
             41 => Transport::In(IPV6),
@@ -252,7 +252,7 @@ fn behind_ipv4(packet: &[u8], at: usize) -> Option<(Transport, usize)> {
     let transport = match fragment {
         piece if piece & OFFSET != 0 => Transport::Fragment,
         first if first & FRAGMENTS != 0 => Transport::Of(protocol),
-        _ => Transport::of(protocol),
+        _ => Transport::from_protocol(protocol),
     };
     Some((transport, at + 4 * words as usize))
 }
@@ -275,7 +275,7 @@ fn behind_ipv6(packet: &[u8], at: usize) -> Option<(Transport, usize)> {
                 let piece = if is_first { Transport::Of(protocol) } else { Transport::Fragment };
                 return Some((piece, at + 8));
             }
-            other => return Some((Transport::of(other), at)),
+            other => return Some((Transport::from_protocol(other), at)),
         }
     }
     None

@@ -3,7 +3,7 @@
 use super::metadata::Ancillary;
 
 /// Place of an instruction: its number in the program.
-pub(super) type Place = u32;
+pub(super) type InstructionIndex = u32;
 
 /// Operation of an instruction. A is the accumulator, X the other register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub(super) enum Operation {
     Negate,
     AToX,
     XToA,
-    Jump(Place),
+    Jump(InstructionIndex),
     Branch {
         relation: Relation,
         operand: Operand,
-        yes: Place,
-        no: Place,
+        yes: InstructionIndex,
+        no: InstructionIndex,
     },
     Return(Returned),
 }
@@ -164,8 +164,8 @@ impl Operation {
     }
 
     /// Places behind the instruction at `at`: none, one or two.
-    pub(super) fn next(self, at: Place) -> Next {
-        Next(match self {
+    pub(super) fn next(self, at: InstructionIndex) -> Successors {
+        Successors(match self {
             Operation::Return(_) => [None, None],
             Operation::Jump(to) => [Some(to), None],
             Operation::Branch { yes, no, .. } => [Some(yes), Some(no)],
@@ -176,9 +176,9 @@ impl Operation {
 
 /// Places behind an instruction.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Next([Option<Place>; 2]);
+pub(super) struct Successors([Option<InstructionIndex>; 2]);
 
-impl Next {
+impl Successors {
     pub(super) fn places(self) -> impl Iterator<Item = usize> {
         self.0.into_iter().flatten().map(|place| place as usize)
     }

@@ -8,7 +8,9 @@ use std::hint::black_box;
 use super::{
     check::TURNS_MAX,
     metadata::{Ancillary, Metadata},
-    operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width},
+    operation::{
+        InstructionIndex, Operand, Operation, Operator, Register, Relation, Returned, Width,
+    },
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +37,13 @@ enum Step {
     /// To that step, backwards.
     Turn(u32),
     /// Steps to skip when A is the constant, and when it is not.
-    Equal(Skips, u32),
-    Branch(Relation, Skips, u32),
-    BranchX(Relation, Skips),
+    Equal(BranchOffsets, u32),
+    Branch(Relation, BranchOffsets, u32),
+    BranchX(Relation, BranchOffsets),
     /// The place in the packet, and the value expected there.
-    WordEqual(Skips, u32, u32),
-    HalfEqual(Skips, u32, u32),
-    ByteEqual(Skips, u32, u32),
+    WordEqual(BranchOffsets, u32, u32),
+    HalfEqual(BranchOffsets, u32, u32),
+    ByteEqual(BranchOffsets, u32, u32),
     Return(u32),
     ReturnA,
 }
@@ -50,14 +52,14 @@ const _: () = assert!(size_of::<Step>() == 12);
 
 /// Steps to skip when a condition holds, and when it does not: as many as an instruction can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Skips {
+struct BranchOffsets {
     yes: u8,
     no: u8,
 }
 
-impl Skips {
+impl BranchOffsets {
     #[inline]
-    fn of(self, holds: bool) -> usize {
+    fn when(self, holds: bool) -> usize {
         if holds {
             // So that it stays a branch, which is predicted: a choice without one would have each step
             // wait for the comparison of the one before.
@@ -144,22 +146,22 @@ impl Steps {
                     }
                     at = to as usize;
                 }
-                Step::Equal(skips, constant) => at += skips.of(a == constant),
+                Step::Equal(skips, constant) => at += skips.when(a == constant),
                 Step::Branch(relation, skips, constant) => {
-                    at += skips.of(holds(relation, a, constant));
+                    at += skips.when(holds(relation, a, constant));
                 }
-                Step::BranchX(relation, skips) => at += skips.of(holds(relation, a, x)),
+                Step::BranchX(relation, skips) => at += skips.when(holds(relation, a, x)),
                 Step::WordEqual(skips, place, constant) => {
                     a = word(packet, place)?;
-                    at += skips.of(a == constant);
+                    at += skips.when(a == constant);
                 }
                 Step::HalfEqual(skips, place, constant) => {
                     a = half(packet, place)?;
-                    at += skips.of(a == constant);
+                    at += skips.when(a == constant);
                 }
                 Step::ByteEqual(skips, place, constant) => {
                     a = byte(packet, place)?;
-                    at += skips.of(a == constant);
+                    at += skips.when(a == constant);
                 }
                 Step::Return(constant) => return Some(constant),
                 Step::ReturnA => return Some(a),
@@ -190,8 +192,8 @@ fn merged(operations: &[Operation]) -> Vec<bool> {
 
 /// The step with that number, of one instruction alone; `numbers` are those of all instructions.
 fn step(operation: Operation, number: u32, numbers: &[u32]) -> Step {
-    let step = |to: Place| numbers[to as usize];
-    let skip = |to: Place| (step(to) - number - 1) as u8;
+    let step = |to: InstructionIndex| numbers[to as usize];
+    let skip = |to: InstructionIndex| (step(to) - number - 1) as u8;
     match operation {
         Operation::Load(Width::Word, place) => Step::Word(place),
         Operation::Load(Width::Half, place) => Step::Half(place),
@@ -213,7 +215,7 @@ fn step(operation: Operation, number: u32, numbers: &[u32]) -> Step {
         Operation::Jump(to) if step(to) > number => Step::Jump(step(to)),
         Operation::Jump(to) => Step::Turn(step(to)),
         Operation::Branch { relation, operand, yes, no } => {
-            let skips = Skips { yes: skip(yes), no: skip(no) };
+            let skips = BranchOffsets { yes: skip(yes), no: skip(no) };
             match (relation, operand) {
                 (Relation::Equal, Operand::Constant(constant)) => Step::Equal(skips, constant),
                 (_, Operand::Constant(constant)) => Step::Branch(relation, skips, constant),

@@ -8,10 +8,9 @@ use std::{
 use super::{options, state};
 use crate::{
     abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED, INTERFACE_FLAGS, Interface, Pcap},
-    alone,
     exports::system,
     handle::{Handle, write_to},
-    names,
+    names, no_libpcap,
     system::MISSING,
 };
 
@@ -63,7 +62,7 @@ pub(crate) unsafe fn open_live(
                 });
         }
         let pcap = create(device, errbuf);
-        let Some(handle) = Handle::of(pcap) else { return pcap };
+        let Some(handle) = Handle::from_pointer(pcap) else { return pcap };
         options::set_snaplen(handle, snaplen);
         options::set_promisc(handle, promiscuous);
         options::set_timeout(handle, timeout);
@@ -72,7 +71,7 @@ pub(crate) unsafe fn open_live(
             return pcap;
         }
         let (device, text) = (&handle.device, handle.error.text());
-        let words = CStr::from_ptr(alone::status_text(status)).to_string_lossy();
+        let words = CStr::from_ptr(no_libpcap::status_text(status)).to_string_lossy();
         let said = match status {
             ERROR => format!("{device}: {text}"),
             ERROR_NO_SUCH_DEVICE | ERROR_PERM_DENIED if !text.is_empty() => {
@@ -126,7 +125,7 @@ unsafe fn alone_or_theirs_free(devices: *mut Interface) {
     // SAFETY: as the caller says.
     unsafe {
         if system::pcap_freealldevs(devices).is_none() {
-            alone::free_devices(devices);
+            no_libpcap::free_devices(devices);
         }
     }
 }

@@ -7,11 +7,11 @@ use linerate_filter::{Instruction, code};
 use super::companion;
 use crate::{
     abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
-    alone,
     bpf::{Invalid, Program},
     compile::Frames,
     exports::system,
     handle::Handle,
+    no_libpcap,
     system::load,
 };
 
@@ -89,7 +89,7 @@ unsafe fn compile_here(
         unsafe { ((*capture).datalink, (*capture).settings().snapshot(), (*capture).is_file) };
     let frames = if is_file { Frames::Whole } else { Frames::Untagged };
     // SAFETY: as the caller says.
-    match unsafe { alone::compile((link, frames), snapshot, program, text, mask) } {
+    match unsafe { no_libpcap::compile((link, frames), snapshot, program, text, mask) } {
         Ok(()) => 0,
         Err(words) => {
             handle.error.set(&words);

@@ -10,10 +10,9 @@ use linerate_port::peer::event;
 
 use crate::{
     abi::{DLT_EN10MB, DLT_RAW, ERROR, ERROR_NOT_ACTIVATED, ERROR_RFMON_NOTSUP, Pcap, Statistics},
-    alone,
     handle::{Capture, Handle, write_to},
     inject::Sender,
-    names, source, system,
+    names, no_libpcap, source, system,
 };
 
 pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
@@ -24,7 +23,7 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     let settings = unsafe { handle.settings() }.clone();
     if settings.monitor {
         // SAFETY: a constant, which ends.
-        let words = unsafe { CStr::from_ptr(alone::status_text(ERROR_RFMON_NOTSUP)) };
+        let words = unsafe { CStr::from_ptr(no_libpcap::status_text(ERROR_RFMON_NOTSUP)) };
         handle.error.set(&words.to_string_lossy());
         return ERROR_RFMON_NOTSUP;
     }
@@ -39,7 +38,7 @@ pub(crate) unsafe fn activate(handle: &Handle) -> c_int {
     system::load();
     say(handle, &opened.mode);
     let datalink = if opened.raw { DLT_RAW } else { DLT_EN10MB };
-    let sender = opened.outlet.take().map(Sender::new);
+    let sender = opened.sink.take().map(Sender::new);
     handle.activate(Capture::new(opened, settings, datalink, &handle.target), sender);
     handle.error.set("");
     0
@@ -85,9 +84,9 @@ pub(crate) unsafe fn close(pcap: *mut Pcap) {
 pub(crate) unsafe fn stats(handle: &Handle, statistics: *mut Statistics) -> c_int {
     match handle.activated() {
         Ok(_) => {
-            let Some(intake) = handle.intake() else { return ERROR };
+            let Some(receive_side) = handle.receive_side() else { return ERROR };
             // SAFETY: as the caller says.
-            unsafe { *statistics = intake.statistics() };
+            unsafe { *statistics = receive_side.statistics() };
             0
         }
         Err(status) => status,

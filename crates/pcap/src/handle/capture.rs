@@ -13,13 +13,13 @@ use linerate_host::interface;
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 
-use super::{Handle, Intake, Interrupt, Settings, selectable::Selectable};
+use super::{Handle, Interrupt, ReceiveSide, Settings, selectable::Selectable};
 use crate::{
     abi::{DIRECTION_BOTH, DIRECTION_OUT, DLT_EN10MB, PacketHeader, TSTAMP_NANO},
     bpf::{Metadata, Program, VlanTag},
     inject::{Anchor, Boundary, flush_held},
     names::Target,
-    source::{Opened, Sleep},
+    source::{OpenedSource, Sleep},
 };
 
 /// Packets that are taken from the port at a time.
@@ -36,7 +36,7 @@ pub(super) const REFRESH: Duration = Duration::from_secs(1);
 
 /// An open port, as it is read.
 pub(crate) struct Capture {
-    intake: Arc<Intake>,
+    receive_side: Arc<ReceiveSide>,
     arena: Arena,
     /// The burst, and how many of it were looked at. The packet given out last lies in it.
     frame: Frame,
@@ -80,7 +80,7 @@ pub(crate) enum Outcome {
 impl Capture {
     /// A capture of an opened target.
     pub(crate) fn new(
-        opened: Opened,
+        opened: OpenedSource,
         settings: Settings,
         datalink: c_int,
         target: &Target,
@@ -90,7 +90,7 @@ impl Capture {
         let index = target.interface().and_then(|name| interface::find(name).ok());
         let hardware = if datalink == DLT_EN10MB { ARPHRD_ETHER } else { ARPHRD_NONE };
         Capture {
-            intake: Arc::new(Intake::new(opened.source, interface)),
+            receive_side: Arc::new(ReceiveSide::new(opened.source, interface)),
             arena: opened.arena,
             frame: Frame::new(BURST),
             next: 0,
@@ -119,8 +119,8 @@ impl Capture {
         }
     }
 
-    pub(crate) fn intake(&self) -> &Arc<Intake> {
-        &self.intake
+    pub(crate) fn receive_side(&self) -> &Arc<ReceiveSide> {
+        &self.receive_side
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -130,7 +130,7 @@ impl Capture {
     /// Sets a filter, in both of its forms.
     pub(crate) fn set_filter(&mut self, program: Program, instructions: &[Instruction]) {
         self.filter = Some(program);
-        self.intake.source.take().leave_out(instructions);
+        self.receive_side.source.take().leave_out(instructions);
     }
 
     /// Bytes of packets there is room for.
@@ -156,7 +156,7 @@ impl Capture {
         if self.next < self.frame.len() {
             return selectable.set();
         }
-        match self.intake.source.take().wakes() {
+        match self.receive_side.source.take().wakes() {
             Ok(wakes) => selectable.arm(&wakes),
             // The next read reports it.
             Err(_) => selectable.set(),
@@ -165,7 +165,7 @@ impl Capture {
 
     /// Gives back the received packets.
     pub(crate) fn close(&mut self) {
-        self.intake.source.take().close(&mut self.frame);
+        self.receive_side.source.take().close(&mut self.frame);
     }
 
     /// Reads up to `limit` packets, or all there are, and waits for the first if that is allowed.
@@ -242,7 +242,7 @@ impl Capture {
             if given > 0 {
                 return Outcome::Packets(given);
             }
-            if capture.intake.source.take().ended() {
+            if capture.receive_side.source.take().ended() {
                 return Outcome::Ended;
             }
             // A time-out below zero is none, as libpcap hands it to poll(2).
@@ -262,7 +262,7 @@ impl Capture {
 
     /// The next packet of the burst that is wanted.
     #[inline]
-    fn find(&mut self) -> Option<Found> {
+    fn find(&mut self) -> Option<MatchedPacket> {
         while let Some(slot) = self.frame.slots().get(self.next) {
             self.next += 1;
             let bytes = self.arena.packet(slot);
@@ -300,14 +300,14 @@ impl Capture {
             }
             let noted = if self.stamps { meta.timestamp } else { 0 };
             let time = if noted != 0 { noted } else { self.burst_time };
-            let received = &self.intake.received;
+            let received = &self.receive_side.received;
             received.store(received.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let header = PacketHeader {
                 time: self.time_of(time),
                 captured: shown.0.min(self.settings.snapshot()),
                 length: shown.1,
             };
-            return Some(Found { header, bytes: bytes.as_ptr() });
+            return Some(MatchedPacket { header, bytes: bytes.as_ptr() });
         }
         None
     }
@@ -322,7 +322,7 @@ impl Capture {
     #[inline]
     fn fill(&mut self) -> Result<usize, String> {
         self.next = 0;
-        let mut source = self.intake.source.take();
+        let mut source = self.receive_side.source.take();
         let received = source.receive(&mut self.frame);
         if *received.as_ref().unwrap_or(&0) > 0 {
             // One look at the clock for all of them.
@@ -355,7 +355,7 @@ impl Capture {
             return Ok(false);
         }
         handle.interrupt.settle();
-        let mut source = self.intake.source.take();
+        let mut source = self.receive_side.source.take();
         if is_due(&mut self.refreshed, self::now()) {
             source.refresh();
         }
@@ -388,7 +388,7 @@ fn is_due(refreshed: &mut u64, now: u64) -> bool {
 }
 
 /// A packet that is wanted.
-struct Found {
+struct MatchedPacket {
     header: PacketHeader,
     bytes: *const u8,
 }

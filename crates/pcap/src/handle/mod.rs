@@ -2,11 +2,11 @@
 
 mod capture;
 mod error;
-mod intake;
 mod interrupt;
+mod receive_side;
 mod selectable;
 mod settings;
-mod turn;
+mod try_lock;
 
 use std::{
     cell::UnsafeCell,
@@ -21,10 +21,10 @@ use std::{
 pub(crate) use self::{
     capture::{Capture, Outcome},
     error::{ErrorText, write_to},
-    intake::Intake,
     interrupt::Interrupt,
+    receive_side::ReceiveSide,
     settings::Settings,
-    turn::Turn,
+    try_lock::TryLock,
 };
 use crate::{
     abi::{ERROR_ACTIVATED, ERROR_NOT_ACTIVATED, Pcap},
@@ -57,7 +57,7 @@ pub(crate) struct Handle {
     pub(crate) nonblocking: AtomicBool,
     settings: UnsafeCell<Settings>,
     /// Receiving side, with its counts. Empty until it is activated, as the next.
-    intake: OnceLock<Arc<Intake>>,
+    receive_side: OnceLock<Arc<ReceiveSide>>,
     /// Sending side; `None` inside where packets cannot be sent.
     sender: OnceLock<Option<Sender>>,
     /// The process that has activated it.
@@ -77,7 +77,7 @@ impl Handle {
             error: ErrorText::default(),
             nonblocking: AtomicBool::new(false),
             settings: UnsafeCell::default(),
-            intake: OnceLock::new(),
+            receive_side: OnceLock::new(),
             sender: OnceLock::new(),
             process: OnceLock::new(),
             capture: AtomicPtr::new(ptr::null_mut()),
@@ -90,7 +90,7 @@ impl Handle {
     ///
     /// `pcap` is null, or a handle of libpcap's or ours that has not been closed.
     #[inline]
-    pub(crate) unsafe fn of<'a>(pcap: *mut Pcap) -> Option<&'a Handle> {
+    pub(crate) unsafe fn from_pointer<'a>(pcap: *mut Pcap) -> Option<&'a Handle> {
         // SAFETY: as the caller says; both kinds are longer than a word.
         if pcap.is_null() || unsafe { (*pcap).first_word } != (&raw const TAG).addr() {
             return None;
@@ -134,8 +134,8 @@ impl Handle {
     }
 
     /// Receiving side, once it is activated.
-    pub(crate) fn intake(&self) -> Option<&Intake> {
-        self.intake.get().map(|intake| &**intake)
+    pub(crate) fn receive_side(&self) -> Option<&ReceiveSide> {
+        self.receive_side.get().map(|receive_side| &**receive_side)
     }
 
     /// Sending side, if packets can be sent.
@@ -163,7 +163,7 @@ impl Handle {
 
     /// Activates it, which is done once.
     pub(crate) fn activate(&self, capture: Capture, sender: Option<Sender>) {
-        let _ = self.intake.set(Arc::clone(capture.intake()));
+        let _ = self.receive_side.set(Arc::clone(capture.receive_side()));
         let _ = self.sender.set(sender);
         let _ = self.process.set(std::process::id());
         // Release: a thread that finds it finds the others.

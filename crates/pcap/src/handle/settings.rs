@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use crate::{
     abi::{SNAPLEN_MAX, TSTAMP_MICRO},
-    source::Wishes,
+    source::OpenOptions,
 };
 
 /// As libpcap has it after `pcap_create`.
@@ -46,8 +46,8 @@ impl Settings {
     }
 
     /// The settings that the port is opened with.
-    pub(crate) fn wishes(&self) -> Wishes {
-        Wishes {
+    pub(crate) fn wishes(&self) -> OpenOptions {
+        OpenOptions {
             promiscuous: self.promiscuous,
             buffer_size: usize::try_from(self.buffer_size).unwrap_or(0),
         }

@@ -44,12 +44,12 @@ thread_local! {
     };
     /// Senders that hold packets back. A program may call us when its thread has no such variables
     /// any more, by handlers that exit(3) calls last: nothing is held back then.
-    static HELD: RefCell<Held> = const { RefCell::new(Held(Vec::new())) };
+    static HELD: RefCell<HeldSenders> = const { RefCell::new(HeldSenders(Vec::new())) };
 }
 
-struct Held(Vec<Sender>);
+struct HeldSenders(Vec<Sender>);
 
-impl Drop for Held {
+impl Drop for HeldSenders {
     /// A callback has ended its program or its thread: packets it has sent go, as far as there is
     /// room.
     fn drop(&mut self) {

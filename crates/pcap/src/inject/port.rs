@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use linerate_memory::{Frame, PoolCache};
 use linerate_port::{DRAIN_LIMIT, DropReason, PortError, PortFault, Transmit, drain, wait_any};
 
-use super::{HOLD, Outlet, SendFailure};
+use super::{HOLD, PacketSink, SendFailure};
 
 /// Shortest frame there is: an Ethernet header.
 const SHORTEST: usize = 14;
@@ -15,7 +15,7 @@ const TAG: usize = 4;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The transmitting side of a port.
-pub(crate) struct PortOutlet {
+pub(crate) struct PortSink {
     transmit: Box<dyn Transmit>,
     pool: PoolCache,
     /// Packets that have been taken and not been sent.
@@ -23,15 +23,15 @@ pub(crate) struct PortOutlet {
     longest: usize,
 }
 
-impl PortOutlet {
+impl PortSink {
     pub(crate) fn new(
         transmit: Box<dyn Transmit>,
         pool: PoolCache,
         frame_limit: Option<usize>,
-    ) -> PortOutlet {
+    ) -> PortSink {
         let room = pool.arena().room();
         let longest = frame_limit.map_or(room, |limit| (limit + TAG).min(room));
-        PortOutlet { transmit, pool, frame: Frame::new(HOLD), longest }
+        PortSink { transmit, pool, frame: Frame::new(HOLD), longest }
     }
 
     /// Hands over as many packets as it can; packets that were not passed on are an error.
@@ -54,7 +54,7 @@ impl PortOutlet {
     }
 }
 
-impl Outlet for PortOutlet {
+impl PacketSink for PortSink {
     #[inline]
     fn send(&mut self, packet: &[u8], hold: bool) -> Result<(), SendFailure> {
         if packet.len() < SHORTEST {

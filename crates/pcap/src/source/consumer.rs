@@ -15,8 +15,8 @@ use linerate_memory::Frame;
 use linerate_port::{Counts, DRAIN_LIMIT, DropReason, Interest, Wake};
 use smallvec::smallvec;
 
-use super::{OpenFailure, Opened, Source, Tally, Wakes};
-use crate::inject::{Outlet, SendFailure};
+use super::{OpenFailure, OpenedSource, Source, Tally, Wakes};
+use crate::inject::{PacketSink, SendFailure};
 
 /// The consumer, for the receiving and the sending side, which may be two threads.
 type Shared = Arc<Mutex<client::Consumer>>;
@@ -30,7 +30,7 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     /// Takes the place of that name.
-    pub(super) fn open(socket: &str, name: &str) -> Result<Opened, OpenFailure> {
+    pub(super) fn open(socket: &str, name: &str) -> Result<OpenedSource, OpenFailure> {
         let consumer = client::Consumer::attach(socket, name)?;
         if consumer.is_asked() {
             return Err(OpenFailure::other(format!(
@@ -47,10 +47,10 @@ impl Consumer {
         let sends = consumer.spare() > 0;
         let consumer: Shared = Arc::new(Mutex::new(consumer));
         let source = Box::new(Consumer { consumer: Arc::clone(&consumer), events });
-        let outlet = Box::new(ConsumerOutlet { consumer, sent });
-        Ok(Opened {
+        let sink = Box::new(ConsumerSink { consumer, sent });
+        Ok(OpenedSource {
             source,
-            outlet: sends.then_some(outlet as Box<dyn Outlet>),
+            sink: sends.then_some(sink as Box<dyn PacketSink>),
             arena,
             raw: false,
             stamps: true,
@@ -84,7 +84,7 @@ impl Source for Consumer {
 
     fn tally(&self) -> Arc<dyn Tally> {
         let (packets, lost) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Line { consumer: Arc::clone(&self.consumer), packets, lost })
+        Arc::new(ConsumerCounters { consumer: Arc::clone(&self.consumer), packets, lost })
     }
 
     fn close(&mut self, frame: &mut Frame) {
@@ -93,13 +93,13 @@ impl Source for Consumer {
 }
 
 /// The server's figures of this consumer, and the last that were read.
-struct Line {
+struct ConsumerCounters {
     consumer: Shared,
     packets: AtomicU64,
     lost: AtomicU64,
 }
 
-impl Tally for Line {
+impl Tally for ConsumerCounters {
     fn read(&self) -> Counts {
         // A signal's handler that interrupts the owner of the lock must not wait for it.
         if let Ok(consumer) = self.consumer.try_lock() {
@@ -114,7 +114,7 @@ impl Tally for Line {
     }
 }
 
-struct ConsumerOutlet {
+struct ConsumerSink {
     consumer: Shared,
     /// Packets the server will have had from this place when it has all.
     sent: u64,
@@ -123,7 +123,7 @@ struct ConsumerOutlet {
 /// Interval of looks whether the server has the packets sent.
 const LOOK: Duration = Duration::from_micros(50);
 
-impl Outlet for ConsumerOutlet {
+impl PacketSink for ConsumerSink {
     fn send(&mut self, packet: &[u8], _: bool) -> Result<(), SendFailure> {
         let mut consumer = lock(&self.consumer);
         if packet.len() > consumer.arena().room() {

@@ -22,11 +22,11 @@ use linerate_port::{Counts, Interest, Wake};
 use smallvec::SmallVec;
 
 pub(crate) use self::{consumer::Consumer, failure::OpenFailure};
-use crate::{inject::Outlet, names::Target};
+use crate::{inject::PacketSink, names::Target};
 
 /// Settings of a program before it opens a handle.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wishes {
+pub(crate) struct OpenOptions {
     /// Packets for other stations as well.
     pub(crate) promiscuous: bool,
     /// Bytes of packets that wait to be read; the port's own choice when 0.
@@ -34,10 +34,10 @@ pub(crate) struct Wishes {
 }
 
 /// An opened target.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSource {
     pub(crate) source: Box<dyn Source>,
     /// Destination of packets; `None` where they cannot be sent.
-    pub(crate) outlet: Option<Box<dyn Outlet>>,
+    pub(crate) sink: Option<Box<dyn PacketSink>>,
     /// Memory of the packets.
     pub(crate) arena: Arena,
     /// Whether packets are IP without an Ethernet header.
@@ -94,7 +94,7 @@ pub(crate) trait Tally: Send + Sync {
 /// # Errors
 ///
 /// When it cannot be had.
-pub(crate) fn open(target: &Target, wishes: Wishes) -> Result<Opened, OpenFailure> {
+pub(crate) fn open(target: &Target, wishes: OpenOptions) -> Result<OpenedSource, OpenFailure> {
     match target {
         Target::Port(uri) => port::open(uri, wishes),
         Target::Consumer { socket, name } => Consumer::open(socket, name),

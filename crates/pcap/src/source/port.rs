@@ -6,8 +6,8 @@ use linerate_filter::Instruction;
 use linerate_memory::{Frame, PoolCache};
 use linerate_port::{Counters, Counts, PortError, PortFault, PortUri, Receive};
 
-use super::{OpenFailure, Opened, Source, Tally, Wakes, Wishes, arena};
-use crate::inject::{Outlet, PortOutlet};
+use super::{OpenFailure, OpenOptions, OpenedSource, Source, Tally, Wakes, arena};
+use crate::inject::{PacketSink, PortSink};
 
 /// Buffers that each direction keeps at hand.
 const CACHE: usize = 512;
@@ -17,7 +17,7 @@ const RING_SLOT: usize = 2048;
 const ANSWER: &str = "2";
 
 /// Opens a port for both directions.
-pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure> {
+pub(super) fn open(uri: &PortUri, wishes: OpenOptions) -> Result<OpenedSource, OpenFailure> {
     // Under the name that the program knows.
     let uri = as_asked(uri, wishes).shown_as(uri.to_string());
     let mut context = arena::context(&uri, wishes.buffer_size)?;
@@ -32,14 +32,14 @@ pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure>
         transmit = transmit.or(queue.transmit);
     }
     let arena = context.arena;
-    let outlet = transmit.map(|transmit| {
+    let sink = transmit.map(|transmit| {
         let pool = arena.cache(CACHE);
-        Box::new(PortOutlet::new(transmit, pool, port.info.frame_limit)) as Box<dyn Outlet>
+        Box::new(PortSink::new(transmit, pool, port.info.frame_limit)) as Box<dyn PacketSink>
     });
     let source = PortSource { receives, turn: 0, pool: arena.cache(CACHE) };
-    Ok(Opened {
+    Ok(OpenedSource {
         source: Box::new(source),
-        outlet,
+        sink,
         arena,
         raw: uri.driver() == "tun",
         stamps: port.info.stamps,
@@ -49,7 +49,7 @@ pub(super) fn open(uri: &PortUri, wishes: Wishes) -> Result<Opened, OpenFailure>
 }
 
 /// The port with the program's settings, where its name does not have them.
-fn as_asked(uri: &PortUri, wishes: Wishes) -> PortUri {
+fn as_asked(uri: &PortUri, wishes: OpenOptions) -> PortUri {
     let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
     let mut asked = Vec::new();
     if matches!(uri.driver(), "packet" | "xdp") {

@@ -87,7 +87,7 @@ fn a_callback_may_unwind() {
     ) {
         forward(user, header, bytes);
         // SAFETY: it was just given.
-        let packet = unsafe { crate::support::Packet::of(header, bytes) };
+        let packet = unsafe { crate::support::Packet::from_raw(header, bytes) };
         if numbers(&[packet]) == [2] {
             panic::resume_unwind(Box::new("three"));
         }

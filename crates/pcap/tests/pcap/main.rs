@@ -4,8 +4,8 @@
 //! left to chance; beside libpcap itself, the results of a handle are compared word for word.
 #![allow(missing_docs, reason = "a test program")]
 
-mod alone;
 mod leaving;
+mod no_libpcap;
 mod programs;
 mod semantics;
 mod support;

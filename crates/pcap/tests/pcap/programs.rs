@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Longest that a program may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Two namespaces with interfaces `a0` and `b0`, and a directory for files written meanwhile.
 struct Bench {
@@ -32,7 +32,7 @@ struct Bench {
 
 /// Library that a program runs with, and kind of its interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum With {
+enum LibraryChoice {
     System,
     Packet,
     Xdp,
@@ -66,15 +66,15 @@ impl Bench {
         bench
     }
 
-    fn command(&self, namespace: &Namespace, with: With, words: &[&str]) -> Command {
+    fn command(&self, namespace: &Namespace, with: LibraryChoice, words: &[&str]) -> Command {
         let mut command = namespace.command(words);
         // dumpcap and others say the same in English everywhere.
         command.env("LC_ALL", "C").env("HOME", self.scratch.path());
         let port = match with {
-            With::System => return command,
-            With::Packet => "packet:",
-            With::Xdp => "xdp:",
-            With::XdpDisconnect => "xdp:?disconnect=on",
+            LibraryChoice::System => return command,
+            LibraryChoice::Packet => "packet:",
+            LibraryChoice::Xdp => "xdp:",
+            LibraryChoice::XdpDisconnect => "xdp:?disconnect=on",
         };
         command.env("LD_LIBRARY_PATH", self.file("library"));
         command.env("LINERATE_PCAP_PLAIN", port);
@@ -83,10 +83,10 @@ impl Bench {
     }
 
     /// Runs a program to its end.
-    fn run(&self, namespace: &Namespace, with: With, words: &[&str]) -> Output {
+    fn run(&self, namespace: &Namespace, with: LibraryChoice, words: &[&str]) -> Output {
         let mut command = self.command(namespace, with, words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
-        namespace.spawn_command(command).output(PATIENCE)
+        namespace.spawn_command(command).output(TIMEOUT)
     }
 
     /// A capture of frames of many kinds, written by the system's libpcap.
@@ -110,34 +110,34 @@ impl Bench {
     }
 
     /// Runs a program that reads the packets of `a0` until it ends by itself.
-    fn watch(&self, with: With, words: &[&str]) -> Output {
+    fn watch(&self, with: LibraryChoice, words: &[&str]) -> Output {
         let traffic = self.traffic();
         let mut command = self.command(&self.b, with, words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
         let mut running = self.b.spawn_command(command);
         wait_for_socket(&self.b, running.id(), with);
         let replay = ["tcpreplay", "--topspeed", "-i", "a0", traffic.to_str().unwrap()];
-        let sent = self.run(&self.a, With::System, &replay);
+        let sent = self.run(&self.a, LibraryChoice::System, &replay);
         assert!(sent.status.success(), "{sent:?}");
-        if !wait_until(|| !running.is_running(), PATIENCE) {
+        if !wait_until(|| !running.is_running(), TIMEOUT) {
             running.signal(rustix::process::Signal::INT);
         }
-        running.output(PATIENCE)
+        running.output(TIMEOUT)
     }
 }
 
 /// Waits until a program captures in the namespace, and has set its filter: then it waits for packets.
-fn wait_for_socket(namespace: &Namespace, process: u32, with: With) {
+fn wait_for_socket(namespace: &Namespace, process: u32, with: LibraryChoice) {
     let captures = || {
-        if matches!(with, With::Xdp | With::XdpDisconnect) {
+        if matches!(with, LibraryChoice::Xdp | LibraryChoice::XdpDisconnect) {
             return namespace.expect(["ip", "link"]).contains("xdp");
         }
         namespace.expect(["cat", "/proc/net/packet"]).lines().count() > 1
     };
-    assert!(wait_until(captures, PATIENCE), "nobody captures");
-    assert!(wait_until(|| is_waiting(process), PATIENCE), "it does not wait for packets");
+    assert!(wait_until(captures, TIMEOUT), "nobody captures");
+    assert!(wait_until(|| is_waiting(process), TIMEOUT), "it does not wait for packets");
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
-    assert_eq!(maps.contains("liblinerate_pcap"), with != With::System, "another library");
+    assert_eq!(maps.contains("liblinerate_pcap"), with != LibraryChoice::System, "another library");
 }
 
 fn frames() -> Vec<Vec<u8>> {
@@ -171,12 +171,12 @@ fn without(lines: Vec<String>, unsteady: &[&str]) -> Vec<String> {
 /// The output of a program on the traffic is equal with each library.
 #[track_caller]
 fn assert_same_output(words: &[&str], unsteady: &[&str], least: usize) {
-    let all = [With::System, With::Packet, With::Xdp];
+    let all = [LibraryChoice::System, LibraryChoice::Packet, LibraryChoice::Xdp];
     assert_same_output_with(&all, words, unsteady, least);
 }
 
 #[track_caller]
-fn assert_same_output_with(all: &[With], words: &[&str], unsteady: &[&str], least: usize) {
+fn assert_same_output_with(all: &[LibraryChoice], words: &[&str], unsteady: &[&str], least: usize) {
     let mut expected = None;
     for &with in all {
         let output = Bench::new().watch(with, words);
@@ -225,7 +225,7 @@ fn filters_that_the_kernel_has_are_changed() {
             packets.extend(b.dispatch(-1).1);
             packets.len() >= expected.len()
         };
-        assert!(wait_until(all, PATIENCE), "{filter}");
+        assert!(wait_until(all, TIMEOUT), "{filter}");
         packets.extend(b.dispatch(-1).1);
         assert_eq!(numbers(&packets), expected, "{filter}");
         wanted += expected.len();
@@ -242,15 +242,19 @@ fn filters_choose_a_direction() {
         ("icmp and inbound", "10.9.0.1 > 10.9.0.2: ICMP echo reply"),
         ("icmp and outbound", "10.9.0.2 > 10.9.0.1: ICMP echo request"),
     ] {
-        for with in [With::System, With::Packet] {
+        for with in [LibraryChoice::System, LibraryChoice::Packet] {
             let bench = Bench::addressed();
             let words = ["tcpdump", "-n", "-t", "--immediate-mode", "-c", "3", "-i", "b0", filter];
             let mut command = bench.command(&bench.b, with, &words);
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
             let running = bench.b.spawn_command(command);
             wait_for_socket(&bench.b, running.id(), with);
-            bench.run(&bench.b, With::System, &["ping", "-c", "20", "-i", "0.02", "10.9.0.1"]);
-            let printed = lines(&running.output(PATIENCE).stdout);
+            bench.run(
+                &bench.b,
+                LibraryChoice::System,
+                &["ping", "-c", "20", "-i", "0.02", "10.9.0.1"],
+            );
+            let printed = lines(&running.output(TIMEOUT).stdout);
             assert_eq!(printed.len(), 3, "{filter} {with:?}: {printed:#?}");
             assert!(printed.iter().all(|line| line.contains(wanted)), "{with:?}: {printed:#?}");
         }
@@ -264,18 +268,18 @@ fn tshark_and_dumpcap_print_and_write_the_same() {
     let mut words = vec!["tshark", "-n", "-i", "b0", "-c", "25", "-T", "fields"];
     words.extend(fields.split(',').flat_map(|field| ["-e", field]));
     // dumpcap gives up the privileges that AF_XDP needs before it opens a device.
-    assert_same_output_with(&[With::System, With::Packet], &words, &[], 25);
+    assert_same_output_with(&[LibraryChoice::System, LibraryChoice::Packet], &words, &[], 25);
     let refused = Bench::new();
     // It removes the file again.
     let file = refused.file("none.pcap");
     let words = ["dumpcap", "-i", "b0", "-c", "1", "-w", file.to_str().unwrap()];
-    let output = refused.run(&refused.b, With::Xdp, &words);
+    let output = refused.run(&refused.b, LibraryChoice::Xdp, &words);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let refusal = "not permitted to make an XDP socket map; programs that give up their rights";
     assert!(said.contains(refusal), "{said}");
 
     let mut expected: Option<Vec<String>> = None;
-    for with in [With::System, With::Packet] {
+    for with in [LibraryChoice::System, LibraryChoice::Packet] {
         let bench = Bench::new();
         let file = bench.file("dumped.pcap");
         let words = ["dumpcap", "-q", "-P", "-i", "b0", "-c", "25", "-w", file.to_str().unwrap()];
@@ -316,20 +320,20 @@ for packet in sniff(iface='b0', count=25, timeout=20):
 #[test]
 #[ignore = "needs root"]
 fn tcpreplay_sends_the_same() {
-    for with in [With::System, With::Packet, With::Xdp] {
+    for with in [LibraryChoice::System, LibraryChoice::Packet, LibraryChoice::Xdp] {
         let bench = Bench::new();
         let traffic = bench.traffic();
         let file = bench.file("sent.pcap");
         let words = ["tcpdump", "-U", "-i", "b0", "-c", "25", "-w", file.to_str().unwrap()];
-        let mut command = bench.command(&bench.b, With::System, &words);
+        let mut command = bench.command(&bench.b, LibraryChoice::System, &words);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut capture = bench.b.spawn_command(command);
-        wait_for_socket(&bench.b, capture.id(), With::System);
+        wait_for_socket(&bench.b, capture.id(), LibraryChoice::System);
         let words = ["tcpreplay", "-i", "a0", "--topspeed", traffic.to_str().unwrap()];
         let sent = bench.run(&bench.a, with, &words);
         let said = String::from_utf8_lossy(&sent.stdout).into_owned();
         assert!(said.contains("Successful packets:        25"), "{with:?}: {sent:?}");
-        assert!(wait_until(|| !capture.is_running(), PATIENCE), "{with:?}");
+        assert!(wait_until(|| !capture.is_running(), TIMEOUT), "{with:?}");
         let handle = |path: &Path| {
             let name = format!("pcap:{}?short=keep", path.display());
             Handle::open(&name, 0).dispatch(-1).1
@@ -358,12 +362,12 @@ fn arping_and_arp_scan_hear_the_same_answers() {
         heard
     };
     let arping = ["arping", "-c", "2", "-i", "a0", "10.9.0.2"];
-    let expected = answers(With::System, &arping);
-    assert_eq!(answers(With::Packet, &arping), expected);
-    assert_eq!(answers(With::XdpDisconnect, &arping), expected);
+    let expected = answers(LibraryChoice::System, &arping);
+    assert_eq!(answers(LibraryChoice::Packet, &arping), expected);
+    assert_eq!(answers(LibraryChoice::XdpDisconnect, &arping), expected);
     let scan = ["arp-scan", "-q", "-x", "-I", "a0", "10.9.0.2"];
-    assert_eq!(answers(With::Packet, &scan), answers(With::System, &scan));
-    let refused = bench.run(&bench.a, With::XdpDisconnect, &scan);
+    assert_eq!(answers(LibraryChoice::Packet, &scan), answers(LibraryChoice::System, &scan));
+    let refused = bench.run(&bench.a, LibraryChoice::XdpDisconnect, &scan);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("give up their rights"), "{said}");
 }
@@ -376,17 +380,17 @@ fn nmap_finds_the_same_ports() {
     serve.stdout(Stdio::null()).stderr(Stdio::null());
     let _server = bench.b.spawn_command(serve);
     let listens = || bench.b.expect(["cat", "/proc/net/tcp"]).contains(":1F90 ");
-    assert!(wait_until(listens, PATIENCE));
+    assert!(wait_until(listens, TIMEOUT));
     let words = ["nmap", "-n", "-sS", "-p", "8070-8090", "10.9.0.2"];
     let scan = |with| {
         let output = bench.run(&bench.a, with, &words);
         assert!(output.status.success(), "{output:?}");
         without(lines(&output.stdout), &["Starting", "latency", "scanned in"])
     };
-    let found = scan(With::System);
+    let found = scan(LibraryChoice::System);
     assert!(found.iter().any(|line| line.starts_with("8080/tcp open")), "{found:?}");
-    assert_eq!(scan(With::Packet), found);
-    assert_eq!(scan(With::XdpDisconnect), found);
+    assert_eq!(scan(LibraryChoice::Packet), found);
+    assert_eq!(scan(LibraryChoice::XdpDisconnect), found);
 }
 
 #[test]
@@ -406,9 +410,9 @@ fn p0f_recognises_the_same() {
         let connect = "import socket\ntry: socket.create_connection(('10.9.0.1', 9), 0.1)\nexcept OSError: pass";
         bench.b.expect(["python3", "-c", connect]);
         let written = || fs::read_to_string(log).unwrap_or_default();
-        assert!(wait_until(|| written().contains("mod=syn"), PATIENCE), "{with:?}");
+        assert!(wait_until(|| written().contains("mod=syn"), TIMEOUT), "{with:?}");
         running.signal(rustix::process::Signal::INT);
-        running.wait(PATIENCE);
+        running.wait(TIMEOUT);
         let text = written();
         let line = text.lines().find(|line| line.contains("mod=syn|")).unwrap();
         // Times and the port of the connection differ.
@@ -416,16 +420,16 @@ fn p0f_recognises_the_same() {
             line.split('|').filter(|part| part.starts_with("raw_sig") || part.starts_with("os"));
         parts.map(str::to_owned).collect::<Vec<_>>()
     };
-    let expected = seen(With::System);
-    assert_eq!(seen(With::Packet), expected);
-    assert_eq!(seen(With::XdpDisconnect), expected);
+    let expected = seen(LibraryChoice::System);
+    assert_eq!(seen(LibraryChoice::Packet), expected);
+    assert_eq!(seen(LibraryChoice::XdpDisconnect), expected);
 }
 
 /// A program that is killed leaves the interface as it was.
 #[test]
 #[ignore = "needs root"]
 fn a_killed_capture_leaves_nothing_behind() {
-    for with in [With::Packet, With::Xdp] {
+    for with in [LibraryChoice::Packet, LibraryChoice::Xdp] {
         let bench = Bench::new();
         let state = || bench.b.expect(["ip", "-d", "link", "show", "b0"]);
         let before = state();
@@ -434,9 +438,9 @@ fn a_killed_capture_leaves_nothing_behind() {
         let mut running = bench.b.spawn_command(command);
         wait_for_socket(&bench.b, running.id(), with);
         let changed = || state() != before;
-        assert!(wait_until(changed, PATIENCE), "{with:?}: promiscuous at least");
+        assert!(wait_until(changed, TIMEOUT), "{with:?}: promiscuous at least");
         running.signal(rustix::process::Signal::KILL);
-        running.wait(PATIENCE);
-        assert!(wait_until(|| state() == before, PATIENCE), "{with:?}: {}", state());
+        running.wait(TIMEOUT);
+        assert!(wait_until(|| state() == before, TIMEOUT), "{with:?}: {}", state());
     }
 }

@@ -79,7 +79,7 @@ fn next_ex_says_what_came_of_it_and_keeps_the_packet() {
     // More comes, and the packet stays until the next call.
     a.send(5, 200);
     // SAFETY: it was just given.
-    let kept = unsafe { crate::support::Packet::of(header, bytes) };
+    let kept = unsafe { crate::support::Packet::from_raw(header, bytes) };
     assert_eq!((kept.bytes, kept.length), (frame(0), 60));
     assert_eq!(b.next_ex().1.unwrap().bytes, frame(1));
     assert_eq!(b.dispatch(-1).0, 200);
@@ -99,7 +99,10 @@ fn next_gives_a_packet_or_none() {
     // SAFETY: as above.
     let bytes = unsafe { pcap_next(b.0, &raw mut header) };
     // SAFETY: it was just given.
-    assert_eq!(unsafe { crate::support::Packet::of(&raw const header, bytes) }.bytes, frame(3));
+    assert_eq!(
+        unsafe { crate::support::Packet::from_raw(&raw const header, bytes) }.bytes,
+        frame(3)
+    );
 }
 
 #[test]

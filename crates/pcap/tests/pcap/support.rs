@@ -35,7 +35,7 @@ impl Packet {
     /// # Safety
     ///
     /// As given to a callback.
-    pub(crate) unsafe fn of(header: *const PacketHeader, bytes: *const u8) -> Packet {
+    pub(crate) unsafe fn from_raw(header: *const PacketHeader, bytes: *const u8) -> Packet {
         // SAFETY: as the caller says.
         unsafe {
             let header = *header;
@@ -51,7 +51,7 @@ impl Packet {
 
 extern "C-unwind" fn collect(user: *mut u8, header: *const PacketHeader, bytes: *const u8) {
     // SAFETY: `Handle::dispatch` gives a vector; the rest is the library's promise.
-    unsafe { (*user.cast::<Vec<Packet>>()).push(Packet::of(header, bytes)) };
+    unsafe { (*user.cast::<Vec<Packet>>()).push(Packet::from_raw(header, bytes)) };
 }
 
 impl Handle {
@@ -105,7 +105,7 @@ impl Handle {
         // SAFETY: both can be written to.
         let status = unsafe { pcap_next_ex(self.0, &raw mut header, &raw mut bytes) };
         // SAFETY: where there is one it is as promised.
-        (status, (status == 1).then(|| unsafe { Packet::of(header, bytes) }))
+        (status, (status == 1).then(|| unsafe { Packet::from_raw(header, bytes) }))
     }
 
     pub(crate) fn inject(&self, packet: &[u8]) -> c_int {

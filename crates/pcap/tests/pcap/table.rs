@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use linerate_pcap::exports::{FUNCTIONS, How, VARIABLES};
+use linerate_pcap::exports::{ExportSource, FUNCTIONS, VARIABLES};
 use linerate_testlab::programs::require;
 
 /// The shared library, which cargo leaves beside the tests.
@@ -77,7 +77,7 @@ fn the_guide_has_every_symbol_and_its_test() {
     let expected = FUNCTIONS
         .iter()
         .map(|(name, how)| (*name, *how))
-        .chain(VARIABLES.iter().map(|name| (*name, How::Data)));
+        .chain(VARIABLES.iter().map(|name| (*name, ExportSource::Data)));
     let mut written = BTreeSet::new();
     let mut uncalled = Vec::new();
     for row in &rows {
@@ -146,12 +146,12 @@ fn uses(functions: &BTreeMap<&str, Vec<String>>, by: &str, name: &str, depth: us
     })
 }
 
-fn words(how: How) -> &'static str {
+fn words(how: ExportSource) -> &'static str {
     match how {
-        How::Forwarded => "forwarded",
-        How::ByHandle => "ours for our handles",
-        How::ByName => "ours for our devices",
-        How::Alone => "forwarded, ours where there is no libpcap",
-        How::Data => "data",
+        ExportSource::Forwarded => "forwarded",
+        ExportSource::ByHandle => "ours for our handles",
+        ExportSource::ByName => "ours for our devices",
+        ExportSource::Alone => "forwarded, ours where there is no libpcap",
+        ExportSource::Data => "data",
     }
 }

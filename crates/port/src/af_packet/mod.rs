@@ -30,7 +30,7 @@
 //! for a ring of version 2 and 2147 for one of version 3, all the way into the
 //! receiver's ring (best of five, 2 virtual cores, Linux 6.18).
 
-mod alike;
+mod bpf_equivalence;
 mod program;
 mod receive;
 mod ring;
@@ -46,7 +46,7 @@ use linerate_packet::MacAddr;
 
 use self::{
     program::Outbound,
-    receive::{PacketReceive, Wanted},
+    receive::{PacketReceive, ReceiveOptions},
     ring::Ring,
     socket::Fanout,
     transmit::PacketTransmit,
@@ -224,7 +224,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
                 socket,
                 ring,
                 promiscuous.clone(),
-                Wanted { time, types: context.types, outbound, any, cut, origin },
+                ReceiveOptions { time, types: context.types, outbound, any, cut, origin },
                 (context.filter.is_none()).then_some(direction),
             ))
         };

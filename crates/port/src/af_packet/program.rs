@@ -10,7 +10,7 @@ use linerate_filter::{
     code::{self, VLAN_TAG_PRESENT},
 };
 
-use super::alike::decides_alike;
+use super::bpf_equivalence::is_equivalent;
 use crate::options::truth;
 
 /// `SKF_AD_PKTTYPE`: how a packet was addressed.
@@ -47,7 +47,7 @@ impl FromStr for Outbound {
 pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::sock_filter> {
     let mut program = directed(outbound);
     let wanted = filter.and_then(|filter| {
-        filter.program().filter(|program| !filter.calculates() || decides_alike(program))
+        filter.program().filter(|program| !filter.calculates() || is_equivalent(program))
     });
     if let Some(wanted) = wanted {
         pass_tagged(&mut program);
@@ -59,7 +59,7 @@ pub(super) fn build(outbound: Outbound, filter: Option<&Filter>) -> Vec<libc::so
 }
 
 /// The program of a socket with a filter that decides alike in both forms (see
-/// [`alike`](super::alike)). Packets that it wants are received as a whole.
+/// [`bpf_equivalence`](super::bpf_equivalence)). Packets that it wants are received as a whole.
 pub(super) fn narrowed(outbound: Outbound, wanted: &[Instruction]) -> Vec<libc::sock_filter> {
     let mut program = directed(outbound);
     pass_tagged(&mut program);

@@ -17,7 +17,7 @@ use rustix::{
 };
 
 use super::{
-    alike::decides_alike,
+    bpf_equivalence::is_equivalent,
     program::{self, Outbound},
     ring::Ring,
     socket,
@@ -39,12 +39,12 @@ pub(super) struct PacketReceive {
     uri: PortUri,
     socket: OwnedFd,
     ring: Ring,
-    bounced: Bounced,
+    bounced: BounceBuffer,
     counters: Arc<Counters>,
-    wanted: Wanted,
+    wanted: ReceiveOptions,
     /// Direction of the packets that a socket without a filter takes, for a program that is set
     /// later; `None` when it has a filter that stays.
-    narrows: Option<Outbound>,
+    late_filter: Option<Outbound>,
     /// Someone is going to sleep on the socket, or did. An error at the socket
     /// ends every sleep at once until it is asked for.
     slept: bool,
@@ -56,7 +56,7 @@ pub(super) struct PacketReceive {
 
 /// Metadata and packets wanted besides the bytes of incoming packets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct ReceiveOptions {
     /// The time each packet was received.
     pub(super) time: bool,
     /// The packet type of each, by its destination.
@@ -71,7 +71,7 @@ pub(super) struct Wanted {
     pub(super) origin: bool,
 }
 
-impl Wanted {
+impl ReceiveOptions {
     /// Returns true if a packet is not wanted.
     #[inline]
     fn ignores(self, received: &Received<'_>) -> bool {
@@ -119,25 +119,25 @@ impl Note {
 
 /// A frame on its way through a buffer of our own, because it is longer than a
 /// slot of the ring or becomes several packets.
-struct Bounced {
+struct BounceBuffer {
     /// The frame, behind room for a tag.
     bytes: Box<[u8]>,
     /// Start of the frame: with the tag or behind it.
     start: usize,
     length: usize,
-    rest: Rest,
+    rest: Remainder,
     note: Option<Note>,
 }
 
 /// Part of a bounced frame that is still to be received.
-enum Rest {
+enum Remainder {
     Nothing,
     Whole,
     Segments(Segments),
 }
 
 /// Result of taking a slot.
-enum Taken {
+enum TakeResult {
     /// Its packet, of that length, is in the frame.
     Passed(usize),
     /// Its packet is in the bounce buffer.
@@ -155,23 +155,23 @@ impl PacketReceive {
         socket: OwnedFd,
         ring: Ring,
         promiscuous: Option<Arc<Promiscuous>>,
-        wanted: Wanted,
-        narrows: Option<Outbound>,
+        wanted: ReceiveOptions,
+        late_filter: Option<Outbound>,
     ) -> PacketReceive {
         PacketReceive {
             uri: uri.clone(),
             socket,
             ring,
-            bounced: Bounced {
+            bounced: BounceBuffer {
                 bytes: vec![0; TAG + MERGED_MAX].into(),
                 start: TAG,
                 length: 0,
-                rest: Rest::Nothing,
+                rest: Remainder::Nothing,
                 note: None,
             },
             counters: Counters::shared(),
             wanted,
-            narrows,
+            late_filter,
             slept: false,
             down: false,
             gone: false,
@@ -181,9 +181,9 @@ impl PacketReceive {
 
     /// Takes the next slot's packet; `None` when there is none.
     #[inline]
-    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Option<Taken> {
+    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Option<TakeResult> {
         let Some(received) = tpacket::parse(self.ring.peek()?) else {
-            return Some(Taken::Dropped(DropReason::Malformed));
+            return Some(TakeResult::Dropped(DropReason::Malformed));
         };
         let whole = received.bytes.len() == received.length;
         let Some(offload) = received.offload.filter(|offload| whole && offload.gso.is_none())
@@ -196,7 +196,7 @@ impl PacketReceive {
             ));
         };
         if self.wanted.ignores(&received) {
-            return Some(Taken::Ignored);
+            return Some(TakeResult::Ignored);
         }
         let tag = if received.tag.is_some() { TAG } else { 0 };
         let length = received.length + tag;
@@ -205,13 +205,13 @@ impl PacketReceive {
             return Some(if wanted.cut {
                 self.bounced.put(&self.socket, &received, room, wanted)
             } else {
-                Taken::Dropped(DropReason::TooLong)
+                TakeResult::Dropped(DropReason::TooLong)
             });
         }
         if length < 12 + tag {
-            return Some(Taken::Dropped(DropReason::Malformed));
+            return Some(TakeResult::Dropped(DropReason::Malformed));
         }
-        let Some(mut slot) = pool.take_one(length) else { return Some(Taken::NoBuffer) };
+        let Some(mut slot) = pool.take_one(length) else { return Some(TakeResult::NoBuffer) };
         let mut good = false;
         if let Some(to) = pool.arena().packet_mut(&mut slot) {
             tpacket::copy_tagged(to, received.bytes, received.tag);
@@ -225,13 +225,13 @@ impl PacketReceive {
         }
         if !good {
             pool.give_one(slot);
-            return Some(Taken::Dropped(DropReason::Malformed));
+            return Some(TakeResult::Dropped(DropReason::Malformed));
         }
         Some(match frame.push(slot) {
-            Ok(()) => Taken::Passed(length),
+            Ok(()) => TakeResult::Passed(length),
             Err(slot) => {
                 pool.give_one(slot);
-                Taken::NoBuffer
+                TakeResult::NoBuffer
             }
         })
     }
@@ -250,7 +250,7 @@ impl PacketReceive {
     }
 }
 
-impl Bounced {
+impl BounceBuffer {
     /// Copies a frame into the bounce buffer, from its slot or from the socket's
     /// queue.
     #[cold]
@@ -259,8 +259,8 @@ impl Bounced {
         socket: &OwnedFd,
         received: &Received<'_>,
         room: usize,
-        wanted: Wanted,
-    ) -> Taken {
+        wanted: ReceiveOptions,
+    ) -> TakeResult {
         let mut offload = received.offload;
         self.length = received.length;
         self.start = TAG;
@@ -271,18 +271,18 @@ impl Bounced {
             match rustix::io::readv(socket, &mut parts) {
                 Ok(length) if length == expected => offload = Offload::parse(&header).ok(),
                 // Longer than any frame we know of.
-                _ => return Taken::Dropped(DropReason::TooLong),
+                _ => return TakeResult::Dropped(DropReason::TooLong),
             }
         } else if received.bytes.len() == received.length && received.length <= MERGED_MAX {
             self.bytes[TAG..][..received.length].copy_from_slice(received.bytes);
         } else {
-            return Taken::Dropped(DropReason::TooLong);
+            return TakeResult::Dropped(DropReason::TooLong);
         }
         if wanted.ignores(received) {
-            return Taken::Ignored;
+            return TakeResult::Ignored;
         }
         let (Some(mut offload), true) = (offload, self.length >= 12) else {
-            return Taken::Dropped(DropReason::Malformed);
+            return TakeResult::Dropped(DropReason::Malformed);
         };
         if let Some(tag) = received.tag {
             self.bytes.copy_within(TAG..TAG + 12, 0);
@@ -297,19 +297,19 @@ impl Bounced {
             None => None,
             Some(Err(DropReason::TooLong)) if wanted.cut => None,
             Some(Ok(segments)) => Some(segments),
-            Some(Err(reason)) => return Taken::Dropped(reason),
+            Some(Err(reason)) => return TakeResult::Dropped(reason),
         };
         self.rest = if let Some(segments) = segments {
-            Rest::Segments(segments)
+            Remainder::Segments(segments)
         } else if offload.checksum.is_some_and(|checksum| checksum.complete(frame).is_err()) {
-            return Taken::Dropped(DropReason::Malformed);
+            return TakeResult::Dropped(DropReason::Malformed);
         } else if self.length > room && !wanted.cut {
-            return Taken::Dropped(DropReason::TooLong);
+            return TakeResult::Dropped(DropReason::TooLong);
         } else {
-            Rest::Whole
+            Remainder::Whole
         };
         self.note = wanted.note(received);
-        Taken::Bounced
+        TakeResult::Bounced
     }
 
     /// Adds the rest to `frame`, as much as there is room and buffers for. Returns the packets and
@@ -325,12 +325,12 @@ impl Bounced {
             }
         };
         let (added, left) = match &mut self.rest {
-            Rest::Nothing => return (0, 0),
-            Rest::Segments(segments) => {
+            Remainder::Nothing => return (0, 0),
+            Remainder::Segments(segments) => {
                 let added = segments.segment_into(whole, pool, frame, finish);
                 (added, segments.next_length().is_some())
             }
-            Rest::Whole => {
+            Remainder::Whole => {
                 let there = &whole[..whole.len().min(pool.arena().room())];
                 let Some(mut slot) = pool.take_one(there.len()) else { return (0, 0) };
                 if let Some(to) = pool.arena().packet_mut(&mut slot) {
@@ -349,13 +349,13 @@ impl Bounced {
             }
         };
         if !left {
-            self.rest = Rest::Nothing;
+            self.rest = Remainder::Nothing;
         }
         added
     }
 
     fn is_empty(&self) -> bool {
-        matches!(self.rest, Rest::Nothing)
+        matches!(self.rest, Remainder::Nothing)
     }
 }
 
@@ -373,13 +373,13 @@ impl Receive for PacketReceive {
                 continue;
             }
             match self.take(pool, frame) {
-                None | Some(Taken::NoBuffer) => break,
-                Some(Taken::Passed(length)) => {
+                None | Some(TakeResult::NoBuffer) => break,
+                Some(TakeResult::Passed(length)) => {
                     packets += 1;
                     bytes += length as u64;
                 }
-                Some(Taken::Bounced | Taken::Ignored) => {}
-                Some(Taken::Dropped(reason)) => self.counters.dropped(reason, 1),
+                Some(TakeResult::Bounced | TakeResult::Ignored) => {}
+                Some(TakeResult::Dropped(reason)) => self.counters.dropped(reason, 1),
             }
             self.ring.release();
         }
@@ -397,8 +397,8 @@ impl Receive for PacketReceive {
     }
 
     fn leave_out(&mut self, unwanted_by: Option<&[Instruction]>) -> bool {
-        let Some(outbound) = self.narrows else { return false };
-        let alike = unwanted_by.filter(|program| decides_alike(program));
+        let Some(outbound) = self.late_filter else { return false };
+        let alike = unwanted_by.filter(|program| is_equivalent(program));
         if alike.is_some_and(|wanted| {
             set_filter(&self.socket, &program::narrowed(outbound, wanted)).is_ok()
         }) {

@@ -28,7 +28,7 @@ use super::{
     zero_copy::{self, Parked},
 };
 use crate::peer::{
-    LOOK, NEGOTIATION, PATIENCE, SESSIONS,
+    MESSAGE_TIMEOUT, NEGOTIATION_TIMEOUT, POLL_INTERVAL, SESSIONS,
     address::Address,
     event,
     interrupt::Interrupts,
@@ -164,7 +164,7 @@ impl Session {
             socket,
             permit,
             begun,
-            deadline: begun + PATIENCE,
+            deadline: begun + MESSAGE_TIMEOUT,
             received: Vec::new(),
             script: None,
             made: None,
@@ -179,12 +179,12 @@ impl Session {
     fn run(&mut self, negotiator: &Negotiator) -> End {
         loop {
             let until = match self.connection {
-                Some(_) => Instant::now() + LOOK,
+                Some(_) => Instant::now() + POLL_INTERVAL,
                 None => self.deadline,
             };
             let fds = [&*self.wake, &self.socket];
             let ready = wait(crate::peer::all(&fds), until).unwrap_or_else(|_| {
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
                 vec![false; fds.len()]
             });
             event::clear(&self.wake);
@@ -222,7 +222,7 @@ impl Session {
     }
 
     fn answer(&mut self, message: Message, interface: &Interface) -> Result<(), End> {
-        self.deadline = (Instant::now() + PATIENCE).min(self.begun + NEGOTIATION);
+        self.deadline = (Instant::now() + MESSAGE_TIMEOUT).min(self.begun + NEGOTIATION_TIMEOUT);
         match (message, &self.script) {
             (Message::Disconnect { text, .. }, _) => {
                 Err(End::Left(format!("the server has refused or left: {text}")))
@@ -356,12 +356,18 @@ impl Session {
         }
         let Session { socket, permit, received, connection, .. } = self;
         let lends = connection.is_some() && interface.arena.is_some();
-        closer.close(Rest { socket, received, lends, _connection: connection, _permit: permit });
+        closer.close(ClosingSession {
+            socket,
+            received,
+            lends,
+            _connection: connection,
+            _permit: permit,
+        });
     }
 }
 
 /// The resources of an ended session, released when this is dropped.
-struct Rest {
+struct ClosingSession {
     socket: OwnedFd,
     received: Vec<OwnedFd>,
     /// Whether the server has buffers of our arena.
@@ -371,14 +377,14 @@ struct Rest {
     _permit: Arc<Permit>,
 }
 
-impl Drop for Rest {
+impl Drop for ClosingSession {
     /// If buffers are lent, waits until the server has closed its end of the socket, or its time is over,
     /// and until it cannot be writing to them.
     fn drop(&mut self) {
         if !self.lends {
             return;
         }
-        let until = Instant::now() + LOOK;
+        let until = Instant::now() + POLL_INTERVAL;
         while !matches!(transport::receive(&self.socket, &mut self.received), Received::Closed) {
             let fds = [&self.socket];
             let waited = wait(crate::peer::all(&fds), until);

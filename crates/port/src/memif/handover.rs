@@ -20,13 +20,13 @@ use crate::peer::event;
 pub(super) struct Handover<T> {
     /// Number of rings put here so far.
     changes: AtomicU32,
-    state: Mutex<State<T>>,
+    state: Mutex<HandoverState<T>>,
     /// Set when something was.
     event: OwnedFd,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct HandoverState<T> {
     next: Option<T>,
     left: Vec<T>,
 }
@@ -35,7 +35,7 @@ impl<T> Handover<T> {
     pub(super) fn new() -> std::io::Result<Handover<T>> {
         Ok(Handover {
             changes: AtomicU32::new(0),
-            state: Mutex::new(State { next: None, left: Vec::new() }),
+            state: Mutex::new(HandoverState { next: None, left: Vec::new() }),
             event: event::new()?,
         })
     }

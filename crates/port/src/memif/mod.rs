@@ -249,8 +249,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         )));
     }
     let system = errors.failed("eventfd");
-    let inward: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
-    let outward: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
+    let rx: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
+    let tx: Result<Vec<_>, _> = (0..queues).map(|_| Handover::new().map(Arc::new)).collect();
     let link = context.link_down(match settings.role {
         Role::Server => format!("waiting for a client at {}", settings.address),
         Role::Client => format!("waiting for a server at {}", settings.address),
@@ -266,8 +266,8 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
         secret: settings.secret,
         share,
         receives: context.direction.receives(),
-        inward: inward.map_err(&system)?,
-        outward: outward.map_err(&system)?,
+        rx: rx.map_err(&system)?,
+        tx: tx.map_err(&system)?,
         link: Arc::clone(&link),
     });
     let registration = match settings.server {
@@ -281,13 +281,13 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     };
     let handle = Arc::new(PortHandle::new(registration, &link));
     let mut sides = Vec::with_capacity(queues);
-    for (inward, outward) in interface.inward.iter().zip(&interface.outward) {
+    for (rx, tx) in interface.rx.iter().zip(&interface.tx) {
         let mut queue = Queue { receive: None, transmit: None };
         if context.direction.receives() {
-            queue.receive = Some(Box::new(MemifReceive::new(inward, &handle).map_err(&system)?));
+            queue.receive = Some(Box::new(MemifReceive::new(rx, &handle).map_err(&system)?));
         }
         if context.direction.transmits() {
-            queue.transmit = Some(Box::new(MemifTransmit::new(outward, &handle)));
+            queue.transmit = Some(Box::new(MemifTransmit::new(tx, &handle)));
         }
         sides.push(queue);
     }

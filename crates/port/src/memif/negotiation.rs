@@ -10,14 +10,14 @@ use linerate_memory::{Arena, MapLimit, MapQuota};
 use super::{
     handover::Handover,
     message::{Secret, text},
-    receive::InwardRing,
+    receive::RxRing,
     ring::Connection,
-    transmit::OutwardRing,
-    zero_copy::{Posted, Sent},
+    transmit::TxRing,
+    zero_copy::{ZeroCopyRx, ZeroCopyTx},
 };
 use crate::{
     link::Link,
-    peer::{event::Gathered, limit::Limit},
+    peer::{event::EventSet, limit::Limit},
 };
 
 /// Most regions of a peer.
@@ -64,40 +64,41 @@ pub(super) struct Interface {
     pub(super) share: Option<Share>,
     /// Whether packets are taken, and sent.
     pub(super) receives: bool,
-    pub(super) inward: Vec<Arc<Handover<InwardRing>>>,
-    pub(super) outward: Vec<Arc<Handover<Arc<Mutex<OutwardRing>>>>>,
+    pub(super) rx: Vec<Arc<Handover<RxRing>>>,
+    pub(super) tx: Vec<Arc<Handover<Arc<Mutex<TxRing>>>>>,
     pub(super) link: Arc<Link>,
 }
 
 impl Interface {
     /// The workers use this connection from now on.
     pub(super) fn attach(&self, connection: &Arc<Connection>, peer: &str) -> io::Result<()> {
-        let mut inward = Vec::with_capacity(self.inward.len());
-        for (handover, lane) in self.inward.iter().zip(connection.inward()) {
-            let wake = Gathered::of(&[lane.interrupt.fd(), handover.event()])?;
+        let mut rx = Vec::with_capacity(self.rx.len());
+        for (handover, lane) in self.rx.iter().zip(connection.rx()) {
+            let wake = EventSet::new(&[lane.interrupt.fd(), handover.event()])?;
             let posted = self.arena.as_ref();
-            let posted = posted.map(|arena| Posted::new(arena, &lane.ring, self.buffer as usize));
-            inward.push(InwardRing::new(connection, lane, wake, posted));
+            let posted =
+                posted.map(|arena| ZeroCopyRx::new(arena, &lane.ring, self.buffer as usize));
+            rx.push(RxRing::new(connection, lane, wake, posted));
         }
-        let rings = connection.outward();
-        let outward: Vec<_> = rings
+        let rings = connection.tx();
+        let tx: Vec<_> = rings
             .iter()
             .map(|lane| {
-                let sent = self.arena.as_ref().map(|arena| Sent::new(arena, &lane.ring));
-                Arc::new(Mutex::new(OutwardRing::new(connection, lane, sent)))
+                let sent = self.arena.as_ref().map(|arena| ZeroCopyTx::new(arena, &lane.ring));
+                Arc::new(Mutex::new(TxRing::new(connection, lane, sent)))
             })
             .collect();
         // These first: an element that answers the first packet that comes in has a way for the
         // answer.
-        for (queue, handover) in self.outward.iter().enumerate() {
+        for (queue, handover) in self.tx.iter().enumerate() {
             // Where the peer has fewer rings, several queues share one.
-            let ring = queue.checked_rem(outward.len()).map(|at| Arc::clone(&outward[at]));
+            let ring = queue.checked_rem(tx.len()).map(|at| Arc::clone(&tx[at]));
             handover.put(ring);
         }
-        let mut inward = inward.into_iter();
-        self.inward.iter().for_each(|handover| handover.put(inward.next()));
+        let mut rx = rx.into_iter();
+        self.rx.iter().for_each(|handover| handover.put(rx.next()));
         let rings = |count: usize| if count == 1 { "ring" } else { "rings" };
-        let (to, from) = (connection.outward().len(), connection.inward().len());
+        let (to, from) = (connection.tx().len(), connection.rx().len());
         let size =
             |lanes: &[Arc<super::ring::Lane>]| lanes.first().map_or(0, |lane| lane.ring.size());
         let sealed = connection.regions.iter().all(|region| region.is_sealed());
@@ -106,8 +107,8 @@ impl Interface {
             format!(
                 "{peer}: {to} {} of {} to it, {from} of {} from it{}",
                 rings(to),
-                size(connection.outward()),
-                size(connection.inward()),
+                size(connection.tx()),
+                size(connection.rx()),
                 if sealed { "" } else { ", its memory not sealed" },
             ),
         );
@@ -116,15 +117,15 @@ impl Interface {
 
     /// There is no connection any more.
     pub(super) fn detach(&self, reason: impl Into<String>) {
-        self.inward.iter().for_each(|handover| handover.put(None));
-        self.outward.iter().for_each(|handover| handover.put(None));
+        self.rx.iter().for_each(|handover| handover.put(None));
+        self.tx.iter().for_each(|handover| handover.put(None));
         self.link.set(false, reason);
     }
 
     /// Drops the rings that workers have left.
     pub(super) fn sweep(&self) {
-        self.inward.iter().for_each(|handover| handover.sweep());
-        self.outward.iter().for_each(|handover| handover.sweep());
+        self.rx.iter().for_each(|handover| handover.sweep());
+        self.tx.iter().for_each(|handover| handover.sweep());
     }
 }
 

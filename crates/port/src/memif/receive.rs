@@ -19,13 +19,13 @@ use super::{
     handover::Handover,
     negotiation::PortHandle,
     ring::{BATCH, Connection, Descriptor, Fault, Lane, MASK_INTERRUPT, NEXT},
-    zero_copy::Posted,
+    zero_copy::ZeroCopyRx,
 };
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
-    fill::{Fill, fill},
-    peer::event::{self, Gathered},
+    fill::{FillResult, fill},
+    peer::event::{self, EventSet},
     port::{Interest, Receive, Wake},
 };
 
@@ -36,11 +36,11 @@ const RETRY: Duration = Duration::from_millis(1);
 
 /// The receiving side of a queue.
 pub(super) struct MemifReceive {
-    ring: Option<InwardRing>,
-    handover: Arc<Handover<InwardRing>>,
+    ring: Option<RxRing>,
+    handover: Arc<Handover<RxRing>>,
     seen: u32,
     /// Events to wait for without a ring.
-    idle: Gathered,
+    idle: EventSet,
     counters: Arc<Counters>,
     /// Closes the port when the last of its queues goes.
     _port: Arc<PortHandle>,
@@ -48,7 +48,7 @@ pub(super) struct MemifReceive {
 
 /// A ring packets come in by.
 #[derive(Debug)]
-pub(super) struct InwardRing {
+pub(super) struct RxRing {
     connection: Arc<Connection>,
     lane: Arc<Lane>,
     /// The next descriptor to look at.
@@ -56,26 +56,26 @@ pub(super) struct InwardRing {
     /// Up to where descriptors are known to be ours to look at.
     end: u16,
     /// The ring's interrupt, and the handover's event.
-    wake: Gathered,
+    wake: EventSet,
     /// Whether the peer was asked for interrupts.
     armed: bool,
     /// Packets that are still taken when the connection has ended: those that the peer had sent
     /// before.
     last: u16,
     /// The buffers of our arena that packets are received into, where they are not copied.
-    posted: Option<Posted>,
+    posted: Option<ZeroCopyRx>,
 }
 
-impl InwardRing {
+impl RxRing {
     pub(super) fn new(
         connection: &Arc<Connection>,
         lane: &Arc<Lane>,
-        wake: Gathered,
-        posted: Option<Posted>,
-    ) -> InwardRing {
+        wake: EventSet,
+        posted: Option<ZeroCopyRx>,
+    ) -> RxRing {
         // Interrupts are asked for before sleeping; until then we poll.
         lane.ring.flags().store(MASK_INTERRUPT, Ordering::Relaxed);
-        InwardRing {
+        RxRing {
             connection: Arc::clone(connection),
             lane: Arc::clone(lane),
             next: 0,
@@ -129,13 +129,13 @@ impl InwardRing {
     /// Copies the packet, plain or a chain, that begins at `*at`, and moves `*at` behind it. When
     /// one of its pieces is wrong, all are left behind: the end of a chain is not to be taken for a
     /// packet.
-    fn collect(&self, at: &mut u16, end: u16, to: &mut [u8]) -> Fill {
+    fn collect(&self, at: &mut u16, end: u16, to: &mut [u8]) -> FillResult {
         let descriptors = self.lane.ring.descriptors();
         let mut count = *at;
         let (mut len, mut wrong) = (0, None);
         loop {
             if count == end {
-                return Fill::End;
+                return FillResult::End;
             }
             let descriptor = descriptors.load(count);
             if wrong.is_none() {
@@ -166,9 +166,9 @@ impl InwardRing {
         }
         *at = count;
         match wrong {
-            None if len < ETHERNET => Fill::Dropped(DropReason::Malformed),
-            None => Fill::Packet(len),
-            Some(reason) => Fill::Dropped(reason),
+            None if len < ETHERNET => FillResult::Dropped(DropReason::Malformed),
+            None => FillResult::Packet(len),
+            Some(reason) => FillResult::Dropped(reason),
         }
     }
 
@@ -187,8 +187,8 @@ impl InwardRing {
         let most = usize::from(end.wrapping_sub(*at)).min(frame.room());
         let mut unfinished = false;
         let received = fill(pool, frame, counters, most, |to| {
-            let came = if *at == end { Fill::End } else { self.collect(at, end, to) };
-            unfinished = matches!(came, Fill::End);
+            let came = if *at == end { FillResult::End } else { self.collect(at, end, to) };
+            unfinished = matches!(came, FillResult::End);
             came
         });
         let is_whole_ring = end.wrapping_sub(*at) == self.lane.ring.size();
@@ -234,7 +234,7 @@ impl InwardRing {
             let mut pieces = list[..count].iter();
             received += fill(pool, frame, counters, count, |to| match pieces.next() {
                 Some(piece) => copy(piece, to),
-                None => Fill::End,
+                None => FillResult::End,
             });
             let left = pieces.len();
             at = at.wrapping_add((count - left) as u16);
@@ -275,17 +275,17 @@ impl InwardRing {
 
 /// Copies a packet of one piece.
 #[inline]
-fn copy(piece: &ForeignBytes<'_>, to: &mut [u8]) -> Fill {
+fn copy(piece: &ForeignBytes<'_>, to: &mut [u8]) -> FillResult {
     let len = piece.len();
-    let Some(to) = to.get_mut(..len) else { return Fill::Dropped(DropReason::TooLong) };
+    let Some(to) = to.get_mut(..len) else { return FillResult::Dropped(DropReason::TooLong) };
     if len >= ETHERNET && piece.read(to) {
-        Fill::Packet(len)
+        FillResult::Packet(len)
     } else {
-        Fill::Dropped(DropReason::Malformed)
+        FillResult::Dropped(DropReason::Malformed)
     }
 }
 
-impl Drop for InwardRing {
+impl Drop for RxRing {
     fn drop(&mut self) {
         if let Some(posted) = &mut self.posted {
             posted.park(&self.lane.parked);
@@ -295,13 +295,13 @@ impl Drop for InwardRing {
 
 impl MemifReceive {
     pub(super) fn new(
-        handover: &Arc<Handover<InwardRing>>,
+        handover: &Arc<Handover<RxRing>>,
         port: &Arc<PortHandle>,
     ) -> std::io::Result<MemifReceive> {
         Ok(MemifReceive {
             ring: None,
             seen: 0,
-            idle: Gathered::of(&[handover.event()])?,
+            idle: EventSet::new(&[handover.event()])?,
             handover: Arc::clone(handover),
             counters: Counters::shared(),
             _port: Arc::clone(port),

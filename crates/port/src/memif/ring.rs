@@ -312,7 +312,7 @@ impl Connection {
     }
 
     /// The lanes packets come in by.
-    pub(super) fn inward(&self) -> &[Arc<Lane>] {
+    pub(super) fn rx(&self) -> &[Arc<Lane>] {
         match self.role {
             Role::Server => &self.to_server,
             Role::Client => &self.to_client,
@@ -320,7 +320,7 @@ impl Connection {
     }
 
     /// The lanes packets go out by.
-    pub(super) fn outward(&self) -> &[Arc<Lane>] {
+    pub(super) fn tx(&self) -> &[Arc<Lane>] {
         match self.role {
             Role::Server => &self.to_client,
             Role::Client => &self.to_server,

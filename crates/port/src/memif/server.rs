@@ -30,9 +30,9 @@ use super::{
     zero_copy::Parked,
 };
 use crate::peer::{
-    LOOK, NEGOTIATION, PATIENCE, REFUSALS,
+    MESSAGE_TIMEOUT, NEGOTIATION_TIMEOUT, POLL_INTERVAL, REFUSALS,
     address::Address,
-    admission::{Admission, PLACES, Place},
+    admission::{Admission, AdmissionSlot, PLACES},
     event,
     interrupt::Interrupts,
     limit::{Limit, Permit},
@@ -238,7 +238,7 @@ impl Negotiator {
     /// When to look at the sessions although nothing came.
     fn next_look(&self, now: Instant, pause: Option<Instant>) -> Instant {
         let looks = self.sessions.iter().map(|session| match session.connection {
-            Some(_) => now + LOOK,
+            Some(_) => now + POLL_INTERVAL,
             None => session.deadline,
         });
         looks.chain(pause).min().unwrap_or(now + Duration::from_secs(3600))
@@ -264,7 +264,7 @@ impl Negotiator {
                     self.socket.admit_descriptors(&socket);
                     match Session::begin(socket, place, &self.shared) {
                         Ok(session) => self.sessions.push(session),
-                        Err(gone) => self.shared.closers.of(gone.1.user()).close(gone),
+                        Err(gone) => self.shared.closers.for_user(gone.1.user()).close(gone),
                     }
                 }
                 Err(text) => {
@@ -277,7 +277,7 @@ impl Negotiator {
                     closers.resume();
                     let Some(refusal) = self.shared.refusals.take() else { return false };
                     let user = socket_peercred(&socket).map_or(u32::MAX, |peer| peer.uid.as_raw());
-                    closers.of(user).close((socket, refusal));
+                    closers.for_user(user).close((socket, refusal));
                 }
             }
         }
@@ -287,7 +287,7 @@ impl Negotiator {
 /// A client, from its connection to its end.
 struct Session {
     socket: OwnedFd,
-    place: Arc<Place>,
+    place: Arc<AdmissionSlot>,
     /// Its permit to negotiate for an interface.
     permit: Option<Permit>,
     begun: Instant,
@@ -309,7 +309,11 @@ struct Session {
 
 impl Session {
     /// Greets a client. `Err` has the resources of a client that has gone.
-    fn begin(socket: OwnedFd, place: Place, shared: &Shared) -> Result<Session, (OwnedFd, Place)> {
+    fn begin(
+        socket: OwnedFd,
+        place: AdmissionSlot,
+        shared: &Shared,
+    ) -> Result<Session, (OwnedFd, AdmissionSlot)> {
         // Which interface it wants is not known yet.
         let (mut queues, mut log2) = (1, 0);
         for interface in shared.interfaces.lock().expect("no panic while held").values() {
@@ -335,7 +339,7 @@ impl Session {
             place,
             permit: None,
             begun,
-            deadline: begun + PATIENCE,
+            deadline: begun + MESSAGE_TIMEOUT,
             received: Vec::new(),
             quota: None,
             interface: None,
@@ -392,7 +396,7 @@ impl Session {
         if self.connection.is_some() {
             return Err(End::refused(format!("{} while connected", message.kind())));
         }
-        self.deadline = (Instant::now() + PATIENCE).min(self.begun + NEGOTIATION);
+        self.deadline = (Instant::now() + MESSAGE_TIMEOUT).min(self.begun + NEGOTIATION_TIMEOUT);
         let answer = match message {
             Message::Init(init) if self.interface.is_none() => {
                 self.init(&init, shared)?;
@@ -586,7 +590,7 @@ impl Session {
     fn leave(self, closers: &Closers) {
         self.place.end();
         let Session { socket, received, place, .. } = self;
-        closers.of(place.user()).close((socket, received, place));
+        closers.for_user(place.user()).close((socket, received, place));
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     handover::Handover,
     negotiation::PortHandle,
     ring::{BATCH, Connection, Descriptor, Descriptors, Fault, Lane, NEXT, Role, interrupt},
-    zero_copy::Sent,
+    zero_copy::ZeroCopyTx,
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -30,8 +30,8 @@ const FULL_RETRY: Duration = Duration::from_micros(50);
 
 /// The transmitting side of a queue.
 pub(super) struct MemifTransmit {
-    ring: Option<Arc<Mutex<OutwardRing>>>,
-    handover: Arc<Handover<Arc<Mutex<OutwardRing>>>>,
+    ring: Option<Arc<Mutex<TxRing>>>,
+    handover: Arc<Handover<Arc<Mutex<TxRing>>>>,
     seen: u32,
     full: bool,
     counters: Arc<Counters>,
@@ -42,7 +42,7 @@ pub(super) struct MemifTransmit {
 /// A ring packets go out by. Behind a lock, because a peer may have fewer rings than we have
 /// queues; with a ring for each, the lock is never contended.
 #[derive(Debug)]
-pub(super) struct OutwardRing {
+pub(super) struct TxRing {
     connection: Arc<Connection>,
     lane: Arc<Lane>,
     /// The next descriptor to write.
@@ -52,11 +52,11 @@ pub(super) struct OutwardRing {
     /// Most descriptors that have been free at a time: all that the peer ever has for us.
     most_free: u16,
     /// Packets that the peer reads where they are, where they are not copied.
-    sent: Option<Sent>,
+    sent: Option<ZeroCopyTx>,
 }
 
 /// Result of putting a packet.
-enum Put {
+enum PutResult {
     /// It is in the ring.
     Sent,
     /// There is no place for it now.
@@ -92,13 +92,13 @@ impl Burst {
     }
 }
 
-impl OutwardRing {
+impl TxRing {
     pub(super) fn new(
         connection: &Arc<Connection>,
         lane: &Arc<Lane>,
-        sent: Option<Sent>,
-    ) -> OutwardRing {
-        OutwardRing {
+        sent: Option<ZeroCopyTx>,
+    ) -> TxRing {
+        TxRing {
             connection: Arc::clone(connection),
             lane: Arc::clone(lane),
             next: 0,
@@ -140,7 +140,7 @@ impl OutwardRing {
     /// The descriptor to write, and the buffer it names, as long as its capacity.
     #[inline]
     fn buffer(&self, descriptors: Descriptors<'_>, count: u16) -> (Descriptor, ForeignBytes<'_>) {
-        let OutwardRing { connection, lane, .. } = self;
+        let TxRing { connection, lane, .. } = self;
         let descriptor = match &lane.buffers {
             Some(buffers) => buffers.free(count, lane.ring.size()),
             None => descriptors.load(count),
@@ -224,21 +224,21 @@ impl OutwardRing {
     fn put_long(&self, burst: &mut Burst, end: u16, packet: &[u8], counters: &Counters) {
         let free = end.wrapping_sub(burst.at);
         match self.put_chain(&mut burst.at, free, packet) {
-            Put::Sent => burst.sent(packet),
-            Put::TooLong if !burst.all => burst.full = true,
-            Put::TooLong => {
+            PutResult::Sent => burst.sent(packet),
+            PutResult::TooLong if !burst.all => burst.full = true,
+            PutResult::TooLong => {
                 counters.dropped(DropReason::TooLong, 1);
                 burst.done += 1;
             }
-            Put::Full => burst.full = true,
-            Put::Fault => burst.fault = Some(Fault::Buffer),
+            PutResult::Full => burst.full = true,
+            PutResult::Fault => burst.fault = Some(Fault::Buffer),
         }
     }
 
     /// Writes a packet from descriptor `*at` on, of `free`, to as many buffers as it takes. When it
     /// turns out that there are not enough of them nothing has happened: the descriptors written
     /// are not published.
-    fn put_chain(&self, at: &mut u16, free: u16, mut packet: &[u8]) -> Put {
+    fn put_chain(&self, at: &mut u16, free: u16, mut packet: &[u8]) -> PutResult {
         let ring = &self.lane.ring;
         let descriptors = ring.descriptors();
         let (mut count, mut left) = (*at, free);
@@ -249,11 +249,11 @@ impl OutwardRing {
         while covered < packet.len() {
             if needed == free {
                 let all = free >= self.most_free.max(ring.size() / 2);
-                return if all { Put::TooLong } else { Put::Full };
+                return if all { PutResult::TooLong } else { PutResult::Full };
             }
             let (_, piece) = self.buffer(descriptors, count.wrapping_add(needed));
             if piece.is_empty() {
-                return Put::Fault;
+                return PutResult::Fault;
             }
             covered += piece.len();
             needed += 1;
@@ -261,12 +261,12 @@ impl OutwardRing {
         while !packet.is_empty() {
             if left == 0 {
                 // Its descriptors have changed since.
-                return Put::Fault;
+                return PutResult::Fault;
             }
             let (descriptor, piece) = self.buffer(descriptors, count);
             let (now, rest) = packet.split_at(packet.len().min(piece.len()));
             if now.is_empty() || !piece.write(now) {
-                return Put::Fault;
+                return PutResult::Fault;
             }
             let flags = if rest.is_empty() { 0 } else { NEXT };
             let length = now.len() as u32;
@@ -274,7 +274,7 @@ impl OutwardRing {
             (packet, count, left) = (rest, count.wrapping_add(1), left - 1);
         }
         *at = count;
-        Put::Sent
+        PutResult::Sent
     }
 
     /// Lends the packets at the front of the frame that there are places for; returns how many are
@@ -286,7 +286,7 @@ impl OutwardRing {
         frame: &mut Frame,
         counters: &Counters,
     ) -> Result<usize, Fault> {
-        let OutwardRing { lane, next, sent: Some(sent), .. } = self else { return Ok(0) };
+        let TxRing { lane, next, sent: Some(sent), .. } = self else { return Ok(0) };
         let outstanding = sent.reap_some(&lane.ring, frame.len(), pool)?;
         let count = frame.len().min(usize::from(lane.ring.size() - outstanding));
         let mut to = *next;
@@ -309,7 +309,7 @@ impl OutwardRing {
     }
 }
 
-impl Drop for OutwardRing {
+impl Drop for TxRing {
     fn drop(&mut self) {
         if let Some(sent) = &mut self.sent {
             sent.park(&self.lane.parked);
@@ -319,7 +319,7 @@ impl Drop for OutwardRing {
 
 impl MemifTransmit {
     pub(super) fn new(
-        handover: &Arc<Handover<Arc<Mutex<OutwardRing>>>>,
+        handover: &Arc<Handover<Arc<Mutex<TxRing>>>>,
         port: &Arc<PortHandle>,
     ) -> MemifTransmit {
         MemifTransmit {
@@ -425,7 +425,7 @@ impl Transmit for MemifTransmit {
         let Some(mut ring) = self.ring.as_ref().and_then(|ring| ring.try_lock().ok()) else {
             return Ok(0);
         };
-        if let OutwardRing { lane, sent: Some(sent), .. } = &mut *ring {
+        if let TxRing { lane, sent: Some(sent), .. } = &mut *ring {
             // A fault is found again, and reported, when something is sent.
             return Ok(sent.reap(&lane.ring, pool).map_or(0, usize::from));
         }

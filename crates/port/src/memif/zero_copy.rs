@@ -1,12 +1,12 @@
 //! A client whose shared memory is our arena: the peer reads and writes our buffers themselves.
 //!
 //! A descriptor names a buffer that is *lent*: it stays taken, as one the kernel has, and has no
-//! slot here. Its number is remembered by its place in the ring ([`Lent`]). The peer gives buffers
-//! back by moving its count past them, so in order and each once, and no place, number or address
-//! that it writes is believed: of a packet only flags and length are read, and checked against the
-//! lent buffer. Buffers it does not give back before it goes come home when the last user of the
-//! connection has let go of it, which the negotiator is until the peer has closed its end of the
-//! socket ([`settle`](super::client)).
+//! slot here. Its number is remembered by its place in the ring ([`InFlight`]). The peer gives
+//! buffers back by moving its count past them, so in order and each once, and no place, number or
+//! address that it writes is believed: of a packet only flags and length are read, and checked
+//! against the lent buffer. Buffers it does not give back before it goes come home when the last
+//! user of the connection has let go of it, which the negotiator is until the peer has closed its
+//! end of the socket ([`settle`](super::client)).
 //!
 //! # Trust in the peer
 //!
@@ -50,7 +50,7 @@ pub(super) fn fits(arena: &Arena) -> bool {
 /// The buffers a peer has by a ring, each at the place of its descriptor. They are lent and come back in
 /// the order of the ring, so they are those between two counts.
 #[derive(Debug)]
-pub(super) struct Lent {
+pub(super) struct InFlight {
     arena: Arena,
     /// Offset of the first buffer in the region.
     base: usize,
@@ -60,10 +60,10 @@ pub(super) struct Lent {
     end: u16,
 }
 
-impl Lent {
-    fn new(arena: &Arena, ring: &Ring) -> Lent {
+impl InFlight {
+    fn new(arena: &Arena, ring: &Ring) -> InFlight {
         let slots = vec![NOTHING; usize::from(ring.size())].into();
-        Lent { arena: arena.clone(), base: arena.file_offset(), slots, first: 0, end: 0 }
+        InFlight { arena: arena.clone(), base: arena.file_offset(), slots, first: 0, end: 0 }
     }
 
     /// Buffers the peer has.
@@ -103,7 +103,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for InFlight {
     /// Takes home the buffers that were not given back.
     fn drop(&mut self) {
         let mut pool = self.arena.cache(self.slots.len());
@@ -119,10 +119,10 @@ const LATER: u16 = 128;
 
 /// Buffers of a ring that no worker uses any more, until the connection is over.
 #[derive(Debug, Default)]
-pub(super) struct Parked(Mutex<Option<Lent>>);
+pub(super) struct Parked(Mutex<Option<InFlight>>);
 
 impl Parked {
-    fn park(&self, lent: Lent) {
+    fn park(&self, lent: InFlight) {
         // A ring has one user at a time, and a connection one user after the other of each.
         let before = self.0.lock().expect("no panic while held").replace(lent);
         debug_assert!(before.is_none());
@@ -131,18 +131,18 @@ impl Parked {
 
 /// Free buffers that the peer has, to put packets in.
 #[derive(Debug)]
-pub(super) struct Posted {
-    lent: Option<Lent>,
+pub(super) struct ZeroCopyRx {
+    lent: Option<InFlight>,
     /// Bytes the peer may write into each.
     capacity: usize,
     scratch: Frame,
 }
 
-impl Posted {
+impl ZeroCopyRx {
     /// None yet, of `buffer` bytes or, where the arena's are shorter, of those.
-    pub(super) fn new(arena: &Arena, ring: &Ring, buffer: usize) -> Posted {
-        Posted {
-            lent: Some(Lent::new(arena, ring)),
+    pub(super) fn new(arena: &Arena, ring: &Ring, buffer: usize) -> ZeroCopyRx {
+        ZeroCopyRx {
+            lent: Some(InFlight::new(arena, ring)),
             capacity: buffer.min(arena.room()),
             scratch: Frame::new(FRAME_DEFAULT),
         }
@@ -158,14 +158,14 @@ impl Posted {
     /// Buffers the peer has.
     #[inline]
     pub(super) fn count(&self) -> u16 {
-        self.lent.as_ref().map_or(0, Lent::count)
+        self.lent.as_ref().map_or(0, InFlight::count)
     }
 
     /// Gives the peer buffers for all places of the ring, as far as there are free ones, once enough are
     /// missing.
     #[inline]
     pub(super) fn post(&mut self, ring: &Ring, pool: &mut PoolCache) {
-        let Posted { lent: Some(lent), capacity, scratch } = self else { return };
+        let ZeroCopyRx { lent: Some(lent), capacity, scratch } = self else { return };
         let missing = ring.size() - lent.count();
         if missing == 0 || missing < (ring.size() / 4).min(LATER / 4) {
             return;
@@ -200,7 +200,7 @@ impl Posted {
         let (mut packets, mut bytes) = (0, 0);
         let mut fault = None;
         let descriptors = ring.descriptors();
-        let Posted { lent: Some(lent), capacity, .. } = self else { return Ok(0) };
+        let ZeroCopyRx { lent: Some(lent), capacity, .. } = self else { return Ok(0) };
         while *next != end && frame.room() > 0 {
             let first = descriptors.load(*next);
             let packet = if first.flags & NEXT == 0 {
@@ -254,7 +254,7 @@ type Joined = Result<Slot, (Slot, DropReason)>;
 #[cold]
 #[inline(never)]
 fn join(
-    lent: &mut Lent,
+    lent: &mut InFlight,
     descriptors: Descriptors<'_>,
     next: &mut u16,
     end: u16,
@@ -306,24 +306,24 @@ fn join(
 
 /// Packets the peer has, to read.
 #[derive(Debug)]
-pub(super) struct Sent {
-    lent: Option<Lent>,
+pub(super) struct ZeroCopyTx {
+    lent: Option<InFlight>,
     scratch: Frame,
 }
 
-impl Sent {
-    pub(super) fn new(arena: &Arena, ring: &Ring) -> Sent {
-        Sent { lent: Some(Lent::new(arena, ring)), scratch: Frame::new(FRAME_DEFAULT) }
+impl ZeroCopyTx {
+    pub(super) fn new(arena: &Arena, ring: &Ring) -> ZeroCopyTx {
+        ZeroCopyTx { lent: Some(InFlight::new(arena, ring)), scratch: Frame::new(FRAME_DEFAULT) }
     }
 
-    /// As [`Posted::park`].
+    /// As [`ZeroCopyRx::park`].
     pub(super) fn park(&mut self, at: &Parked) {
         if let Some(lent) = self.lent.take() {
             at.park(lent);
         }
     }
 
-    /// As [`Sent::reap`], if there are many, or else no place for so many more.
+    /// As [`ZeroCopyTx::reap`], if there are many, or else no place for so many more.
     #[inline]
     pub(super) fn reap_some(
         &mut self,
@@ -331,7 +331,7 @@ impl Sent {
         more: usize,
         pool: &mut PoolCache,
     ) -> Result<u16, Fault> {
-        let count = self.lent.as_ref().map_or(0, Lent::count);
+        let count = self.lent.as_ref().map_or(0, InFlight::count);
         let most = (ring.size() / 2).min(LATER);
         let waits = count < most && usize::from(ring.size() - count) >= more;
         if waits { Ok(count) } else { self.reap(ring, pool) }
@@ -342,7 +342,7 @@ impl Sent {
     pub(super) fn reap(&mut self, ring: &Ring, pool: &mut PoolCache) -> Result<u16, Fault> {
         // Acquire: pairs with the peer's release behind its reads.
         let theirs = ring.tail().load(Ordering::Acquire);
-        let Sent { lent: Some(lent), scratch } = self else { return Ok(0) };
+        let ZeroCopyTx { lent: Some(lent), scratch } = self else { return Ok(0) };
         if theirs.wrapping_sub(lent.first) > lent.count() {
             return Err(Fault::Index);
         }
@@ -368,7 +368,7 @@ impl Sent {
         pool: &mut PoolCache,
         counters: &Counters,
     ) {
-        let Sent { lent: Some(lent), .. } = self else { return };
+        let ZeroCopyTx { lent: Some(lent), .. } = self else { return };
         let descriptors = ring.descriptors();
         let (mut packets, mut bytes) = (0, 0);
         frame.drain_front(count, |slot| {
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn posted_buffers_come_back_as_packets_or_when_the_ring_goes() {
         let (arena, mut pool, ring, counters) = rig();
-        let mut posted = Posted::new(&arena, &ring, 2048);
+        let mut posted = ZeroCopyRx::new(&arena, &ring, 2048);
         posted.post(&ring, &mut pool);
         assert_eq!((posted.count(), ring.head().load(Ordering::Relaxed)), (8, 8));
         assert_eq!(arena.accounting().held, 8);
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn lent_buffers_come_back_in_their_order_and_each_once() {
         let (arena, mut pool, ring, _) = rig();
-        let mut lent = Lent::new(&arena, &ring);
+        let mut lent = InFlight::new(&arena, &ring);
         // More than once around the ring, and around all counts.
         (lent.first, lent.end) = (65_530, 65_530);
         let mut there = std::collections::VecDeque::new();
@@ -461,7 +461,7 @@ mod tests {
     #[test]
     fn chains_are_joined_and_wrong_ones_dropped_whole() {
         let (arena, mut pool, ring, counters) = rig();
-        let mut posted = Posted::new(&arena, &ring, 100);
+        let mut posted = ZeroCopyRx::new(&arena, &ring, 100);
         posted.post(&ring, &mut pool);
         for (count, len, flags) in
             [(0, 100, NEXT), (1, 50, 0), (2, 100, NEXT), (3, 101, NEXT), (4, 1, 0), (5, 60, NEXT)]
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn what_was_sent_comes_back_once_and_never_before_it_was_sent() {
         let (arena, mut pool, ring, counters) = rig();
-        let mut sent = Sent::new(&arena, &ring);
+        let mut sent = ZeroCopyTx::new(&arena, &ring);
         let (mut frame, mut next) = (Frame::new(8), 65_533);
         let lent = sent.lent.as_mut().unwrap();
         (lent.first, lent.end) = (next, next);

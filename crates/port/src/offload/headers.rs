@@ -221,7 +221,7 @@ impl Walk<'_> {
         else {
             return false;
         };
-        let Some(gre) = Gre::of(flags) else { return false };
+        let Some(gre) = Gre::from_flags(flags) else { return false };
         let end = at + gre.length;
         let go_on = |walk: &mut Self| match EtherType(ethertype) {
             typed @ (EtherType::IPV4 | EtherType::IPV6) => walk.typed(end, typed),
@@ -255,7 +255,7 @@ pub(super) struct Gre {
 
 impl Gre {
     /// Of version 0, without source routes, which have no fixed length.
-    pub(super) fn of(flags: u16) -> Option<Gre> {
+    pub(super) fn from_flags(flags: u16) -> Option<Gre> {
         let fields = [GRE_CHECKSUM, GRE_KEY, GRE_SEQUENCE];
         let known = fields.iter().fold(0, |all, field| all | field);
         (flags & !known == 0).then(|| Gre {

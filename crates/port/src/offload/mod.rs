@@ -72,7 +72,7 @@ pub(crate) struct Checksum {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gso {
     /// The transport protocol.
-    pub(crate) kind: Kind,
+    pub(crate) kind: GsoKind,
     /// Payload bytes of each but the last.
     pub(crate) size: usize,
     /// Whether only the first keeps TCP's congestion window reduced flag.
@@ -81,7 +81,7 @@ pub(crate) struct Gso {
 
 /// Kind of the segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum GsoKind {
     /// Of a TCP stream.
     Tcp,
     /// Datagrams of equal size, to be sent alike.
@@ -114,8 +114,8 @@ impl Offload {
             (flags & NEEDS_CHECKSUM != 0).then(|| Checksum { start: field(6), offset: field(8) });
         let kind = match gso & !(GSO_ECN | GSO_UDP_TUNNEL) {
             GSO_NONE if gso == GSO_NONE => return Ok(Offload { checksum, gso: None }),
-            GSO_TCPV4 | GSO_TCPV6 => Kind::Tcp,
-            GSO_UDP => Kind::Udp,
+            GSO_TCPV4 | GSO_TCPV6 => GsoKind::Tcp,
+            GSO_UDP => GsoKind::Udp,
             _ => return Err(Malformed),
         };
         match field(4) {
@@ -179,11 +179,11 @@ mod tests {
         assert_eq!(Offload::parse(&header(2, 0, 0, 0, 0)), Ok(Offload::default()));
         let offload = Offload::parse(&header(1, 0x81, 1448, 34, 16)).unwrap();
         assert_eq!(offload.checksum, Some(Checksum { start: 34, offset: 16 }));
-        let gso = Gso { kind: Kind::Tcp, size: 1448, first_reduces: true };
+        let gso = Gso { kind: GsoKind::Tcp, size: 1448, first_reduces: true };
         assert_eq!(offload.gso, Some(gso));
         let tunnel = Offload::parse(&header(9, 0x25, 1400, 90, 6)).unwrap();
         assert_eq!(tunnel.checksum, Some(Checksum { start: 90, offset: 6 }));
-        let gso = Gso { kind: Kind::Udp, size: 1400, first_reduces: false };
+        let gso = Gso { kind: GsoKind::Udp, size: 1400, first_reduces: false };
         assert_eq!(tunnel.gso, Some(gso), "in a UDP tunnel over IPv4");
         assert_eq!(offload.shifted(4).checksum, Some(Checksum { start: 38, offset: 16 }));
     }

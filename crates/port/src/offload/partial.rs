@@ -83,7 +83,7 @@ struct Payload {
 impl Payload {
     /// Of the IP header at a place; of fragments there is none.
     #[inline]
-    fn of(frame: &[u8], at: usize, ethertype: EtherType) -> Option<Payload> {
+    fn parse(frame: &[u8], at: usize, ethertype: EtherType) -> Option<Payload> {
         let packet = frame.get(at..)?;
         match ethertype {
             EtherType::IPV4 => {
@@ -125,7 +125,7 @@ impl Payload {
 #[inline]
 fn find(frame: &[u8]) -> Option<Unfinished> {
     let (network, ethertype) = link(frame)?;
-    let payload = Payload::of(frame, network, ethertype)?;
+    let payload = Payload::parse(frame, network, ethertype)?;
     match payload.protocol {
         IpProtocol::TCP => payload.partial(frame, TCP_CHECKSUM),
         IpProtocol::UDP => {
@@ -162,7 +162,7 @@ fn find_inside(frame: &[u8], mut payload: Payload) -> Option<Unfinished> {
                 (udp::HEADER_LEN + at, ethertype)
             }
             IpProtocol::GRE => {
-                let gre = Gre::of(half(covered, 0)?)?;
+                let gre = Gre::from_flags(half(covered, 0)?)?;
                 if gre.has_checksum {
                     if half(covered, GRE_CHECKSUM)? == 0 {
                         let Payload { start, end, .. } = payload;
@@ -190,7 +190,7 @@ fn find_inside(frame: &[u8], mut payload: Payload) -> Option<Unfinished> {
             _ => return None,
         };
         // The checksum inside covers all to the end of the packet.
-        let inside = Payload::of(frame.get(..payload.end)?, payload.start + at, ethertype)?;
+        let inside = Payload::parse(frame.get(..payload.end)?, payload.start + at, ethertype)?;
         payload = Some(inside).filter(|inside| inside.end == payload.end)?;
     }
     None
@@ -254,7 +254,9 @@ mod tests {
         build::{Ip, Link, TcpFrame, UdpFrame},
         tcp::Flags,
     };
-    use linerate_testlab::tunnels::{Head, Part, Transport, Undone, packet, stacks, transport_of};
+    use linerate_testlab::tunnels::{
+        Head, PendingChecksums, SegmentPart, Transport, packet, stacks, transport_of,
+    };
     use proptest::prelude::*;
 
     use super::*;
@@ -354,16 +356,17 @@ mod tests {
         stacks().into_iter().filter(is_known).flat_map(kinds)
     }
 
-    const PART: Part<'_> = Part { payload: b"some bytes", index: 0, done: 0, is_last: true };
+    const PART: SegmentPart<'_> =
+        SegmentPart { payload: b"some bytes", index: 0, done: 0, is_last: true };
 
     #[test]
     fn one_inside_of_tunnels_is_finished() {
         for (heads, transport) in tunnels() {
-            let finished = packet(&heads, transport, &PART, Undone::Nothing);
+            let finished = packet(&heads, transport, &PART, PendingChecksums::Nothing);
             let mut touched = finished.clone();
             complete_partial(&mut touched);
             assert_eq!(touched, finished, "{heads:?}");
-            for undone in [Undone::Transport, Undone::Tunnel] {
+            for undone in [PendingChecksums::Transport, PendingChecksums::Tunnel] {
                 let mut touched = packet(&heads, transport, &PART, undone);
                 let is_undone = touched != finished;
                 assert_eq!(complete_partial(&mut touched), is_undone, "{undone:?} {heads:?}");
@@ -382,9 +385,9 @@ mod tests {
                 continue;
             };
             let start = transport_of(&heads[..at]);
-            let mut sent = packet(&heads, transport, &PART, Undone::Transport);
+            let mut sent = packet(&heads, transport, &PART, PendingChecksums::Transport);
             let network = link(&sent).unwrap();
-            let outer = Payload::of(&sent, network.0, network.1).unwrap();
+            let outer = Payload::parse(&sent, network.0, network.1).unwrap();
             sent[start + UDP_CHECKSUM..start + UDP_CHECKSUM + 2].fill(0);
             let mut sum = outer.pseudo;
             sum.add_bytes(&sent[start..]);
@@ -400,7 +403,7 @@ mod tests {
     #[test]
     fn that_of_sctp_is_a_crc() {
         let heads = [Head::Ethernet, Head::V4 { id: 7, atomic: true, options: false }];
-        let mut frame = packet(&heads, Transport::Udp, &PART, Undone::Nothing);
+        let mut frame = packet(&heads, Transport::Udp, &PART, PendingChecksums::Nothing);
         frame[23] = 132;
         frame[42..46].fill(0);
         let sum = crc32c::crc32c(&frame[34..]);
@@ -416,7 +419,7 @@ mod tests {
             changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
             length in any::<u16>(),
         ) {
-            let mut frame = packet(&heads, Transport::Tcp, &PART, Undone::Transport);
+            let mut frame = packet(&heads, Transport::Tcp, &PART, PendingChecksums::Transport);
             for (at, value) in changes {
                 let at = usize::from(at) % frame.len();
                 frame[at] = value;

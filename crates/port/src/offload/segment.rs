@@ -18,7 +18,7 @@ use linerate_packet::{
 };
 
 use super::{
-    Gso, Kind, Malformed, Offload,
+    Gso, GsoKind, Malformed, Offload,
     headers::{Layer, LayerKind, Layers, behind_outermost, to_transport, whole_tcp},
 };
 use crate::counters::DropReason;
@@ -64,19 +64,19 @@ struct Tail {
     sum: u16,
 }
 
-impl Kind {
+impl GsoKind {
     fn protocol(self) -> IpProtocol {
         match self {
-            Kind::Tcp => IpProtocol::TCP,
-            Kind::Udp => IpProtocol::UDP,
+            GsoKind::Tcp => IpProtocol::TCP,
+            GsoKind::Udp => IpProtocol::UDP,
         }
     }
 
     /// Offset of the checksum.
     fn checksum(self) -> usize {
         match self {
-            Kind::Tcp => 16,
-            Kind::Udp => UDP_CHECKSUM,
+            GsoKind::Tcp => 16,
+            GsoKind::Udp => UDP_CHECKSUM,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Segments {
     /// # Errors
     ///
     /// When they are not as `offload` says.
-    fn of(frame: &[u8], offload: &Offload) -> Result<Segments, Malformed> {
+    fn new(frame: &[u8], offload: &Offload) -> Result<Segments, Malformed> {
         let gso = offload.gso.ok_or(Malformed)?;
         let transport = match offload.checksum {
             Some(checksum) if checksum.offset == gso.kind.checksum() => checksum.start,
@@ -97,8 +97,8 @@ impl Segments {
         };
         let layers = to_transport(frame, transport, gso.kind.protocol()).ok_or(Malformed)?;
         let (header, least) = match gso.kind {
-            Kind::Tcp => (usize::from(frame.get(transport + 12).ok_or(Malformed)? >> 4) * 4, 20),
-            Kind::Udp => (8, 8),
+            GsoKind::Tcp => (usize::from(frame.get(transport + 12).ok_or(Malformed)? >> 4) * 4, 20),
+            GsoKind::Udp => (8, 8),
         };
         let payload = transport + header;
         if header < least || payload >= frame.len() {
@@ -126,7 +126,7 @@ impl Segments {
         offload: &Offload,
         room: usize,
     ) -> Result<Segments, DropReason> {
-        match Segments::of(frame, offload) {
+        match Segments::new(frame, offload) {
             Ok(segments) if segments.longest() <= room => Ok(segments),
             Ok(_) => Err(DropReason::TooLong),
             Err(Malformed) => Err(DropReason::Malformed),
@@ -151,8 +151,8 @@ impl Segments {
             return None;
         }
         // RFC 3168, as most hosts have it.
-        let gso = Gso { kind: Kind::Tcp, size, first_reduces: true };
-        Segments::of(frame, &Offload { checksum: None, gso: Some(gso) }).ok()
+        let gso = Gso { kind: GsoKind::Tcp, size, first_reduces: true };
+        Segments::new(frame, &Offload { checksum: None, gso: Some(gso) }).ok()
     }
 
     /// Length of the longest segment.
@@ -166,7 +166,7 @@ impl Segments {
         (self.next < self.end).then(|| self.payload + self.gso.size.min(self.end - self.next))
     }
 
-    /// Writes the next segment of `frame`, the one given to [`Segments::of`],
+    /// Writes the next segment of `frame`, the one given to [`Segments::new`],
     /// to `to`, which is as long as [`Segments::next_length`] says.
     ///
     /// # Panics
@@ -193,7 +193,7 @@ impl Segments {
         let length = to.len() - self.transport;
         let transport = &mut to[self.transport..];
         match self.gso.kind {
-            Kind::Tcp => {
+            GsoKind::Tcp => {
                 let sequence =
                     u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
                 let sequence = sequence.wrapping_add(done as u32);
@@ -205,11 +205,11 @@ impl Segments {
                     transport[13] &= !CWR;
                 }
             }
-            Kind::Udp => put(transport, UDP_LENGTH, to_u16(length)),
+            GsoKind::Udp => put(transport, UDP_LENGTH, to_u16(length)),
         }
         let field = self.gso.kind.checksum();
         let from = self.transport;
-        if !self.is_partial && self.gso.kind == Kind::Udp && get(transport, field) == 0 {
+        if !self.is_partial && self.gso.kind == GsoKind::Udp && get(transport, field) == 0 {
             return Tail { from, sum: !checksum(transport) };
         }
         let pseudo = if self.is_partial {
@@ -218,8 +218,8 @@ impl Segments {
             self.pseudo_header(to, length)
         };
         let form: fn(u16) -> u16 = match self.gso.kind {
-            Kind::Tcp => |sum| sum,
-            Kind::Udp => udp_nonzero,
+            GsoKind::Tcp => |sum| sum,
+            GsoKind::Udp => udp_nonzero,
         };
         complete(to, Tail { from: to.len(), sum: 0 }, from, field, pseudo, form)
     }
@@ -280,7 +280,7 @@ impl Segments {
 
     /// Returns true if all segments have the identification of this IPv4 header.
     fn is_fixed(&self, header: &[u8]) -> bool {
-        self.gso.kind == Kind::Tcp && get(header, 4) == 0 && header[6] & DONT_FRAGMENT != 0
+        self.gso.kind == GsoKind::Tcp && get(header, 4) == 0 && header[6] & DONT_FRAGMENT != 0
     }
 
     /// Writes the next segments to buffers of their own, as many as there is
@@ -338,7 +338,7 @@ fn with_length(pseudo: u16, old: usize, new: usize) -> u16 {
     !update32(!pseudo, old as u32, new as u32)
 }
 
-/// A length that [`Segments::of`] has seen to be at most that.
+/// A length that [`Segments::new`] has seen to be at most that.
 fn to_u16(length: usize) -> u16 {
     length as u16
 }

@@ -369,7 +369,7 @@ struct RecordOptions {
 impl RecordOptions {
     fn take(path: PathBuf, options: &mut Options<'_>) -> Result<Self, UriError> {
         let format = options.value::<Format>("format")?;
-        let mut write = WriteOptions::new(format.unwrap_or(Format::of(&path)));
+        let mut write = WriteOptions::new(format.unwrap_or(Format::from_path(&path)));
         if let Some(precision) = options.value::<Precision>("precision")? {
             write.precision = precision;
         }
@@ -502,7 +502,7 @@ mod tests {
 
             let mut expected = Reader::open(&sample()["pcap:".len()..]).unwrap();
             let mut written = Reader::open(directory.0.join(name)).unwrap();
-            assert_eq!(written.format(), Format::of(Path::new(name)));
+            assert_eq!(written.format(), Format::from_path(Path::new(name)));
             while let Some(record) = expected.next().unwrap() {
                 assert_eq!(written.next().unwrap(), Some(record));
             }

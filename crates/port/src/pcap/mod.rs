@@ -59,7 +59,7 @@ pub enum Format {
 
 impl Format {
     /// The format that a file name's extension asks for: `.pcapng` or `.ntar`, else pcap.
-    pub fn of(path: &Path) -> Self {
+    pub fn from_path(path: &Path) -> Self {
         match path.extension() {
             Some(extension)
                 if extension.eq_ignore_ascii_case("pcapng")

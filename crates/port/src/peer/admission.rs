@@ -30,7 +30,7 @@ pub(crate) struct Admission {
 
 /// A place of a session, which counts except while the session is established.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct AdmissionSlot {
     admission: Arc<Admission>,
     user: u32,
     counted: AtomicBool,
@@ -42,12 +42,15 @@ impl Admission {
     }
 
     /// Takes a place for the user at the other end of a socket; `Err` names the limit.
-    pub(crate) fn admit(self: &Arc<Self>, socket: impl AsFd) -> Result<Place, &'static str> {
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        socket: impl AsFd,
+    ) -> Result<AdmissionSlot, &'static str> {
         let user = socket_peercred(socket).map_err(|_| "unknown user")?.uid.as_raw();
         self.admit_user(user)
     }
 
-    fn admit_user(self: &Arc<Self>, user: u32) -> Result<Place, &'static str> {
+    fn admit_user(self: &Arc<Self>, user: u32) -> Result<AdmissionSlot, &'static str> {
         let is_ours = |user: u32| user == 0 || user == geteuid().as_raw();
         let mut used = self.used();
         let all: usize = used.values().sum();
@@ -61,11 +64,11 @@ impl Admission {
             return Err("too many clients negotiate");
         }
         *used.entry(user).or_default() += 1;
-        Ok(Place { admission: Arc::clone(self), user, counted: AtomicBool::new(true) })
+        Ok(AdmissionSlot { admission: Arc::clone(self), user, counted: AtomicBool::new(true) })
     }
 }
 
-impl Place {
+impl AdmissionSlot {
     /// The user that connected.
     pub(crate) fn user(&self) -> u32 {
         self.user
@@ -92,7 +95,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmissionSlot {
     fn drop(&mut self) {
         self.establish();
     }
@@ -115,7 +118,7 @@ mod tests {
             assert!(admit(*user).unwrap_err().contains("this user"));
         }
         assert!(admit(OTHERS[3]).is_err());
-        let kept: Vec<Place> = (0..KEPT).map(|_| admit(0).unwrap()).collect();
+        let kept: Vec<AdmissionSlot> = (0..KEPT).map(|_| admit(0).unwrap()).collect();
         assert!(admit(0).is_err());
         drop(kept);
         // An established session holds no place, and holds one again from its end until it is dropped.

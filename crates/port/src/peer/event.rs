@@ -43,17 +43,17 @@ pub(crate) fn is_one(fd: &OwnedFd) -> bool {
 /// They are noticed when they are set, not while they are, so they need not be read: a peer's could
 /// be one whose reading waits.
 #[derive(Debug)]
-pub struct Gathered(OwnedFd);
+pub struct EventSet(OwnedFd);
 
-impl Gathered {
+impl EventSet {
     /// Of these.
     ///
     /// # Errors
     ///
     /// When the kernel refuses.
-    pub fn of(events: &[&OwnedFd]) -> io::Result<Gathered> {
+    pub fn new(events: &[&OwnedFd]) -> io::Result<EventSet> {
         let gathered = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let gathered = Gathered(gathered);
+        let gathered = EventSet(gathered);
         events.iter().try_for_each(|event| gathered.add(event))?;
         Ok(gathered)
     }
@@ -81,7 +81,7 @@ impl Gathered {
     }
 }
 
-impl AsFd for Gathered {
+impl AsFd for EventSet {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn is_ready(gathered: &Gathered) -> bool {
+    fn is_ready(gathered: &EventSet) -> bool {
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut fds = [PollFd::new(gathered, PollFlags::IN)];
         rustix::event::poll(&mut fds, Some(&now)).unwrap() > 0
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn setting_is_noticed_each_time_and_nothing_is_read() {
         let (a, b) = (new().unwrap(), new().unwrap());
-        let gathered = Gathered::of(&[&a, &b]).unwrap();
+        let gathered = EventSet::new(&[&a, &b]).unwrap();
         assert!(!is_ready(&gathered));
         for _ in 0..3 {
             set(&a);

@@ -40,11 +40,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(crate) struct Interrupts {
     shared: Arc<Shared>,
     signaller: Option<&'static Signaller>,
-    place: Place,
+    place: SessionSlot,
 }
 
 /// The session's place in its limit, held by a thread that may outlive the session.
-type Place = Arc<dyn Any + Send + Sync>;
+type SessionSlot = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
 struct Shared {
@@ -79,13 +79,13 @@ struct Event {
 
 impl Interrupts {
     /// Interrupts of a new session. `control` wakes the thread that calls [`Interrupts::look`].
-    pub(crate) fn new(control: &Arc<OwnedFd>, place: Place) -> Interrupts {
+    pub(crate) fn new(control: &Arc<OwnedFd>, place: SessionSlot) -> Interrupts {
         Interrupts::with(control, place, Signaller::shared().ok())
     }
 
     fn with(
         control: &Arc<OwnedFd>,
-        place: Place,
+        place: SessionSlot,
         signaller: Option<&'static Signaller>,
     ) -> Interrupts {
         let shared = Arc::new(Shared {

@@ -21,16 +21,16 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::{error::OpenError, kernel::OpenErrors};
 
 /// Time a peer may take for its next message of a negotiation.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit of a whole negotiation.
-pub(crate) const NEGOTIATION: Duration = Duration::from_secs(10);
+pub(crate) const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most sessions of a port with one peer at a time: the current one, and ended ones whose descriptors are
 /// still being closed.
 pub(crate) const SESSIONS: usize = 8;
 /// Most refused connections whose descriptors are still being closed.
 pub(crate) const REFUSALS: usize = 64;
 /// Interval of checks of connected peers, for files cut short.
-pub(crate) const LOOK: Duration = Duration::from_millis(250);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Waits until one of these can be read, or until a time; returns which can.
 ///

@@ -34,7 +34,7 @@ pub(super) struct TapReceive {
 }
 
 /// Result of receiving a frame.
-enum Taken {
+enum TakeResult {
     /// It is in the frame of slots, with that length.
     Passed(usize),
     /// It is to be segmented.
@@ -67,9 +67,9 @@ impl TapReceive {
 
     /// Takes the next frame out of the kernel.
     #[inline]
-    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<Taken, Errno> {
+    fn take(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<TakeResult, Errno> {
         // Without a buffer nothing is read, so that nothing is lost.
-        let Some(mut slot) = pool.take_one(self.room) else { return Ok(Taken::NoBuffer) };
+        let Some(mut slot) = pool.take_one(self.room) else { return Ok(TakeResult::NoBuffer) };
         let mut header = [0; VNET_HEADER];
         let read = match pool.arena().packet_mut(&mut slot) {
             Some(to) => self.device.read(&mut header, to, &mut self.beyond[self.beyond_from..]),
@@ -77,11 +77,11 @@ impl TapReceive {
         };
         let taken = read.map(|length| self.judge(pool, &mut slot, &header, length));
         match taken {
-            Ok(Taken::Passed(length)) => match frame.push(slot) {
-                Ok(()) => Ok(Taken::Passed(length)),
+            Ok(TakeResult::Passed(length)) => match frame.push(slot) {
+                Ok(()) => Ok(TakeResult::Passed(length)),
                 Err(slot) => {
                     pool.give_one(slot);
-                    Ok(Taken::Dropped(DropReason::NoBuffer))
+                    Ok(TakeResult::Dropped(DropReason::NoBuffer))
                 }
             },
             taken => {
@@ -100,38 +100,44 @@ impl TapReceive {
         slot: &mut Slot,
         header: &[u8; VNET_HEADER],
         length: usize,
-    ) -> Taken {
+    ) -> TakeResult {
         if length < self.device.least() {
-            return Taken::Dropped(DropReason::Malformed);
+            return TakeResult::Dropped(DropReason::Malformed);
         }
         // Without virtio headers this one is all zero: nothing is undone.
         let Ok(offload) = Offload::parse(header) else {
-            return Taken::Dropped(DropReason::Malformed);
+            return TakeResult::Dropped(DropReason::Malformed);
         };
         if offload.gso.is_some() {
             return self.merged(pool, slot, &offload, length);
         }
         if length > self.room {
-            return Taken::Dropped(DropReason::TooLong);
+            return TakeResult::Dropped(DropReason::TooLong);
         }
         slot.truncate(length);
         let done = offload.checksum.is_none_or(|checksum| {
             let bytes = pool.arena().packet_mut(slot);
             bytes.is_some_and(|bytes| checksum.complete(bytes).is_ok())
         });
-        if done { Taken::Passed(length) } else { Taken::Dropped(DropReason::Malformed) }
+        if done { TakeResult::Passed(length) } else { TakeResult::Dropped(DropReason::Malformed) }
     }
 
     /// Puts a merged frame together in `beyond`.
     #[cold]
-    fn merged(&mut self, pool: &PoolCache, slot: &Slot, offload: &Offload, length: usize) -> Taken {
+    fn merged(
+        &mut self,
+        pool: &PoolCache,
+        slot: &Slot,
+        offload: &Offload,
+        length: usize,
+    ) -> TakeResult {
         if length >= self.beyond.len() {
-            return Taken::Dropped(DropReason::TooLong);
+            return TakeResult::Dropped(DropReason::TooLong);
         }
         let first = length.min(self.room);
         self.beyond[..first].copy_from_slice(&pool.arena().packet(slot)[..first]);
         Segments::fitting(&self.beyond[..length], offload, self.room)
-            .map_or_else(Taken::Dropped, Taken::Merged)
+            .map_or_else(TakeResult::Dropped, TakeResult::Merged)
     }
 
     /// Adds segments of the merged frame, as many as there is room and buffers
@@ -161,13 +167,13 @@ impl Receive for TapReceive {
                 continue;
             }
             match self.take(pool, frame) {
-                Ok(Taken::Passed(length)) => {
+                Ok(TakeResult::Passed(length)) => {
                     packets += 1;
                     bytes += length as u64;
                 }
-                Ok(Taken::Merged(segments)) => self.merged = Some(segments),
-                Ok(Taken::Dropped(reason)) => self.counters.dropped(reason, 1),
-                Ok(Taken::NoBuffer) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => break,
+                Ok(TakeResult::Merged(segments)) => self.merged = Some(segments),
+                Ok(TakeResult::Dropped(reason)) => self.counters.dropped(reason, 1),
+                Ok(TakeResult::NoBuffer) | Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => break,
                 Err(errno) => {
                     failed = Some(errno);
                     break;

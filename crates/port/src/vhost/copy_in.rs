@@ -12,15 +12,15 @@ use std::sync::{
 use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
-    inward::{Source, take_all},
     memory::Memory,
-    place::{Control, Inward},
     queue::{Access, BATCH, Batch, Fault, LINE, Pieces, Plain, Queue},
+    queue_slot::{Control, RxQueue},
+    rx::{Source, take_all},
     unpack::Unpack,
 };
 use crate::{
     counters::Counters,
-    fill::{Fill, fill},
+    fill::{FillResult, fill},
     peer::interrupt::Interrupt,
 };
 
@@ -77,14 +77,14 @@ impl<Q: Queue> CopyIn<Q> {
         let (mut line, mut in_line) = ([Plain::default(); LINE], 0);
         let received = fill(pool, frame, counters, count, |to| {
             if unpack.has_segments() {
-                return Fill::End;
+                return FillResult::End;
             }
             let (Some(plain), Some(chain)) = (batch.next(), chains.next()) else {
-                return Fill::End;
+                return FillResult::End;
             };
             let copied = if *enabled { unpack.take_plain(*chain, to) } else { None };
             let taken = match copied {
-                Some(len) => Fill::Packet(len),
+                Some(len) => FillResult::Packet(len),
                 None => {
                     pieces.clear();
                     pieces.push(Access::Read, plain.at, plain.len, 0);
@@ -117,7 +117,7 @@ impl<Q: Queue> CopyIn<Q> {
         let mut fault = None;
         let received = fill(pool, frame, counters, count, |to| {
             if unpack.has_segments() {
-                return Fill::End;
+                return FillResult::End;
             }
             pieces.clear();
             match queue.next(Access::Read, pieces) {
@@ -126,10 +126,10 @@ impl<Q: Queue> CopyIn<Q> {
                     queue.give(chain, 0);
                     taken
                 }
-                Ok(None) => Fill::End,
+                Ok(None) => FillResult::End,
                 Err(found) => {
                     fault = Some(found);
-                    Fill::End
+                    FillResult::End
                 }
             }
         });
@@ -194,7 +194,7 @@ impl<Q: Queue> Control for CopyIn<Q> {
     }
 }
 
-impl<Q: Queue> Inward for CopyIn<Q> {
+impl<Q: Queue> RxQueue for CopyIn<Q> {
     #[inline]
     fn burst(
         &mut self,

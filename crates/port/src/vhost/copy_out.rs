@@ -10,8 +10,8 @@ use linerate_memory::{ForeignBytes, Frame, PoolCache};
 
 use super::{
     memory::Memory,
-    place::{Control, Outward, Sent},
     queue::{Access, BATCH, Chain, Fault, LINE, PIECES, Piece, Pieces, Plain, Queue},
+    queue_slot::{Control, TxQueue, TxResult},
 };
 use crate::{
     counters::{Counters, DropReason},
@@ -37,7 +37,7 @@ pub(super) struct CopyOut<Q> {
 }
 
 /// Result of putting a packet.
-enum Put {
+enum PutResult {
     Sent,
     /// There is no place for it now.
     Full,
@@ -60,7 +60,7 @@ impl<Q: Queue> CopyOut<Q> {
             queue,
             call,
             enabled,
-            header: Header::of(header, if Q::COUNTED { 1 } else { 0 }),
+            header: Header::new(header, if Q::COUNTED { 1 } else { 0 }),
             chained: Chained {
                 header,
                 mergeable,
@@ -80,7 +80,7 @@ impl<Q: Queue> CopyOut<Q> {
         pool: &PoolCache,
         frame: &Frame,
         counters: &Counters,
-        sent: &mut Sent,
+        sent: &mut TxResult,
     ) -> (usize, u64) {
         let CopyOut { queue, memory, header, chained, .. } = self;
         let slots = &frame.slots()[sent.done..];
@@ -123,13 +123,13 @@ impl<Q: Queue> CopyOut<Q> {
             given = next;
             queue.rewind();
             match chained.put(queue, memory, packet, counters) {
-                Ok(Put::Sent) => {
+                Ok(PutResult::Sent) => {
                     packets += 1;
                     bytes += packet.len() as u64;
                 }
-                Ok(Put::Nowhere) => counters.dropped(DropReason::Malformed, 1),
-                Ok(Put::TooLong) => counters.dropped(DropReason::TooLong, 1),
-                Ok(Put::Full) => {
+                Ok(PutResult::Nowhere) => counters.dropped(DropReason::Malformed, 1),
+                Ok(PutResult::TooLong) => counters.dropped(DropReason::TooLong, 1),
+                Ok(PutResult::Full) => {
                     sent.full = true;
                     break;
                 }
@@ -168,7 +168,7 @@ impl Chained {
         memory: &Memory,
         packet: &[u8],
         counters: &Counters,
-    ) -> Result<Put, Fault> {
+    ) -> Result<PutResult, Fault> {
         let whole = self.header + packet.len();
         self.chains.clear();
         self.pieces.clear();
@@ -180,7 +180,7 @@ impl Chained {
                 // Not even with all buffers the driver ever had for us.
                 let enough = self.most.max(usize::from(queue.size()) / 2);
                 let hopeless = self.chains.len() >= enough;
-                return Ok(if hopeless { Put::TooLong } else { Put::Full });
+                return Ok(if hopeless { PutResult::TooLong } else { PutResult::Full });
             };
             if self.pieces.is_wrong() {
                 // Nothing can be written there; the driver has it back empty.
@@ -198,7 +198,7 @@ impl Chained {
             }
             if !self.mergeable || self.chains.len() >= PIECES {
                 queue.rewind();
-                return Ok(Put::TooLong);
+                return Ok(PutResult::TooLong);
             }
         }
         let header = header_of(if Q::COUNTED { self.chains.len() as u16 } else { 0 });
@@ -211,7 +211,7 @@ impl Chained {
             queue.give(*chain, some as u32);
             left -= some;
         }
-        Ok(if written { Put::Sent } else { Put::Nowhere })
+        Ok(if written { PutResult::Sent } else { PutResult::Nowhere })
     }
 }
 
@@ -226,12 +226,12 @@ impl<Q: Queue> Control for CopyOut<Q> {
     }
 }
 
-impl<Q: Queue> Outward for CopyOut<Q> {
-    fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> Sent {
+impl<Q: Queue> TxQueue for CopyOut<Q> {
+    fn burst(&mut self, pool: &mut PoolCache, frame: &mut Frame, counters: &Counters) -> TxResult {
         if !self.enabled {
-            return Sent::nowhere(pool, frame, counters);
+            return TxResult::nowhere(pool, frame, counters);
         }
-        let mut sent = Sent::default();
+        let mut sent = TxResult::default();
         let (mut packets, mut bytes) = (0, 0);
         while sent.done < frame.len() && !sent.full && sent.fault.is_none() {
             let (more, of_them) = self.put_some(pool, frame, counters, &mut sent);
@@ -265,7 +265,7 @@ enum Header {
 
 impl Header {
     /// A header of `len` bytes in front of a packet that takes so many chains.
-    fn of(len: usize, chains: u16) -> Header {
+    fn new(len: usize, chains: u16) -> Header {
         if len == SHORT { Header::Short([0; SHORT]) } else { Header::Long(header_of(chains)) }
     }
 

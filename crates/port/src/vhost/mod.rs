@@ -2,7 +2,7 @@
 //!
 //! The *device* has the role of a virtual switch towards a guest. The driver's side, QEMU or
 //! another process, announces over a UNIX socket the places of its memory, and of queues in it
-//! ([`device`]); a thread per port handles its messages, and workers move packets ([`place`]).
+//! ([`device`]); a thread per port handles its messages, and workers move packets ([`queue_slot`]).
 //! Packets are copied once, out of memory that the driver may write into a buffer of ours and back,
 //! so the bytes that elements look at do not change meanwhile. The *driver* is the other side: the
 //! memory is ours ([`driver`]).
@@ -23,14 +23,14 @@ mod copy_out;
 mod device;
 mod driver;
 mod inflight;
-mod inward;
 mod memory;
 mod message;
 mod negotiator;
 mod packed;
-mod place;
 mod port;
 mod queue;
+mod queue_slot;
+mod rx;
 mod split;
 mod transport;
 mod unpack;
@@ -43,8 +43,8 @@ use self::{
     device::{DeviceSettings, Offer},
     driver::DriverSettings,
     negotiator::{BACKLOG, PortHandle, Role, Side},
-    place::Places,
     port::{VhostReceive, VhostTransmit},
+    queue_slot::QueueSlots,
 };
 use crate::{
     driver::{Driver, OptionGroup, PortOption, Value},
@@ -280,7 +280,7 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     } else {
         Side::Connect(address.clone())
     };
-    let places = Places::new(queues).map_err(errors.failed("eventfd"))?;
+    let places = QueueSlots::new(queues).map_err(errors.failed("eventfd"))?;
     let handle =
         PortHandle::start(side, role, places, &link).map_err(errors.failed("start a thread"))?;
     let handle = Arc::new(handle);

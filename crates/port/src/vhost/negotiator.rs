@@ -24,13 +24,13 @@ use super::{
     device::{DeviceSession, DeviceSettings},
     driver::{DriverSession, DriverSettings},
     message::Message,
-    place::Places,
+    queue_slot::QueueSlots,
     transport::{Incoming, Received},
 };
 use crate::{
     link::Link,
     peer::{
-        PATIENCE, REFUSALS, SESSIONS,
+        MESSAGE_TIMEOUT, REFUSALS, SESSIONS,
         address::Address,
         event,
         limit::{Limit, Permit},
@@ -88,7 +88,7 @@ pub(super) enum Side {
 /// Handle common to a port's queues: dropped with the last of them, it closes the port.
 #[derive(Debug)]
 pub(super) struct PortHandle {
-    pub(super) places: Arc<Places>,
+    pub(super) places: Arc<QueueSlots>,
     socket: Option<Arc<listen::Socket>>,
     stop: Arc<AtomicBool>,
     link: Arc<Link>,
@@ -99,7 +99,7 @@ impl PortHandle {
     pub(super) fn start(
         side: Side,
         role: Role,
-        places: Places,
+        places: QueueSlots,
         link: &Arc<Link>,
     ) -> io::Result<PortHandle> {
         let places = Arc::new(places);
@@ -142,7 +142,7 @@ impl Drop for PortHandle {
 struct Negotiator {
     side: Side,
     role: Role,
-    places: Arc<Places>,
+    places: Arc<QueueSlots>,
     link: Arc<Link>,
     stop: Arc<AtomicBool>,
     /// Sessions whose descriptors are not closed.
@@ -279,7 +279,7 @@ impl Negotiator {
             let turn = if ready[1] { self.turn(socket, session, incoming) } else { Ok(()) };
             if !incoming.is_partial() {
                 partial = None;
-            } else if partial.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            } else if partial.get_or_insert_with(Instant::now).elapsed() > MESSAGE_TIMEOUT {
                 return "the peer was refused: a message without end".into();
             }
             let fault = || match self.places.fault() {

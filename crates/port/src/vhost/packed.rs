@@ -20,7 +20,7 @@ use super::{
     inflight::Record,
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, LINE, Looked, NEXT, Pieces, Plain, Queue,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, LINE, LookResult, NEXT, Pieces, Plain, Queue,
         fields, is_due, walk_table, word_of,
     },
 };
@@ -134,7 +134,7 @@ impl Position {
 
 /// Returns true if a side has to be told, by its event, when the other goes on from `old` to `new`.
 #[inline]
-pub(super) fn wants(
+pub(super) fn needs_event(
     event: u32,
     event_index: bool,
     size: u16,
@@ -159,13 +159,13 @@ pub(super) fn wants(
 
 /// Event of a side that wants to be told when the other comes to a place.
 #[inline]
-pub(super) fn wish(at: Position, event_index: bool) -> u32 {
+pub(super) fn event_at(at: Position, event_index: bool) -> u32 {
     let what = if event_index { PLACE } else { EVERYTHING };
     (u32::from(at.encode()) | u32::from(what) << 16).to_le()
 }
 
 /// Event of a side that wants not to be told.
-pub(super) const fn silence() -> u32 {
+pub(super) const fn event_off() -> u32 {
     ((NOTHING as u32) << 16).to_le()
 }
 
@@ -291,7 +291,7 @@ impl Queue for Packed {
     }
 
     #[inline]
-    fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked {
+    fn plain(&mut self, access: Access, list: &mut [Plain]) -> LookResult {
         let (mask, value) = access.plain();
         let mask = mask | AVAILABLE | USED;
         let mut count = 0;
@@ -322,13 +322,13 @@ impl Queue for Packed {
             // Acquire: as in `look`.
             let (len, id, flags) = fields(words[1].load(Ordering::Acquire));
             if flags & mask != value | round {
-                return Looked { count, odd: flags & (AVAILABLE | USED) == round };
+                return LookResult { count, odd: flags & (AVAILABLE | USED) == round };
             }
             list[count] = Plain { at: u64::from_le(words[0].load(Ordering::Relaxed)), len, id };
             self.next.advance(1, self.areas.size);
             count += 1;
         }
-        Looked { count, odd: false }
+        LookResult { count, odd: false }
     }
 
     #[inline]
@@ -399,17 +399,17 @@ impl Queue for Packed {
         // Pairs with the driver's fence between the event it wants and its last look.
         fence(Ordering::SeqCst);
         let event = self.areas.driver().load(Ordering::Relaxed);
-        wants(event, self.event_index, self.areas.size, old, new)
+        needs_event(event, self.event_index, self.areas.size, old, new)
     }
 
     fn arm(&mut self) {
-        let wish = wish(self.next, self.event_index);
-        self.areas.device().store(wish, Ordering::Relaxed);
+        let event = event_at(self.next, self.event_index);
+        self.areas.device().store(event, Ordering::Relaxed);
     }
 
     #[inline]
     fn disarm(&mut self) {
-        self.areas.device().store(silence(), Ordering::Relaxed);
+        self.areas.device().store(event_off(), Ordering::Relaxed);
     }
 
     fn position(&self) -> u32 {
@@ -456,10 +456,10 @@ mod tests {
         let (areas, mut packed) = ring();
         let mut list = [Plain::default(); 8];
         make_available(&areas, 0..6, AVAILABLE);
-        assert_eq!(packed.plain(Access::Read, &mut list), Looked { count: 4, odd: false });
-        assert_eq!(packed.plain(Access::Read, &mut list[..1]), Looked { count: 1, odd: false });
+        assert_eq!(packed.plain(Access::Read, &mut list), LookResult { count: 4, odd: false });
+        assert_eq!(packed.plain(Access::Read, &mut list[..1]), LookResult { count: 1, odd: false });
         assert_eq!((list[0].at, list[0].id, list[0].len), (4, 4, 60));
-        assert_eq!(packed.plain(Access::Read, &mut list), Looked { count: 1, odd: false });
-        assert_eq!(packed.plain(Access::Read, &mut list), Looked { count: 0, odd: false });
+        assert_eq!(packed.plain(Access::Read, &mut list), LookResult { count: 1, odd: false });
+        assert_eq!(packed.plain(Access::Read, &mut list), LookResult { count: 0, odd: false });
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use linerate_memory::{Frame, PoolCache};
 
-use super::{negotiator::PortHandle, place::Sent};
+use super::{negotiator::PortHandle, queue_slot::TxResult};
 use crate::{
     counters::{Counters, DropReason},
     error::PortError,
@@ -36,7 +36,7 @@ impl VhostReceive {
 impl Receive for VhostReceive {
     #[inline]
     fn receive(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
-        let Some(mut state) = self.port.places.inward[self.queue].try_lock() else { return Ok(0) };
+        let Some(mut state) = self.port.places.rx[self.queue].try_lock() else { return Ok(0) };
         let Some(queue) = state.usable() else { return Ok(0) };
         match queue.burst(pool, frame, &self.counters) {
             Ok(received) => Ok(received),
@@ -53,11 +53,11 @@ impl Receive for VhostReceive {
     }
 
     fn wake(&mut self) -> Wake<'_> {
-        let place = &self.port.places.inward[self.queue];
+        let place = &self.port.places.rx[self.queue];
         let Some(mut state) = place.try_lock() else { return Wake::At(Instant::now() + RETRY) };
         // Events set before do not count; packets behind `arm` set one.
         place.events().forget();
-        if state.usable().is_some_and(super::place::Inward::arm) {
+        if state.usable().is_some_and(super::queue_slot::RxQueue::arm) {
             return Wake::Now;
         }
         drop(state);
@@ -83,13 +83,13 @@ impl Transmit for VhostTransmit {
     #[inline]
     fn transmit(&mut self, pool: &mut PoolCache, frame: &mut Frame) -> Result<usize, PortError> {
         let places = &self.port.places;
-        let Some(mut state) = places.outward[places.outward_of(self.queue)].try_lock() else {
+        let Some(mut state) = places.tx[places.tx_of(self.queue)].try_lock() else {
             self.full = true;
             return Ok(0);
         };
         let sent = match state.usable() {
             Some(queue) => queue.burst(pool, frame, &self.counters),
-            None => Sent::nowhere(pool, frame, &self.counters),
+            None => TxResult::nowhere(pool, frame, &self.counters),
         };
         if let Some(fault) = sent.fault {
             state.fail(fault, &places.control);
@@ -105,7 +105,7 @@ impl Transmit for VhostTransmit {
 
     fn flush(&mut self, pool: &mut PoolCache) -> Result<usize, PortError> {
         let places = &self.port.places;
-        let state = places.outward[places.outward_of(self.queue)].try_lock();
+        let state = places.tx[places.tx_of(self.queue)].try_lock();
         Ok(state.map_or(0, |mut state| state.usable().map_or(0, |queue| queue.on_the_way(pool))))
     }
 

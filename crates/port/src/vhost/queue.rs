@@ -155,7 +155,7 @@ impl Plain {
 
 /// Result of looking at chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Looked {
+pub(super) struct LookResult {
     /// Number of chains of one piece.
     pub(super) count: usize,
     /// Behind them is something else, or something that makes no sense: [`Queue::next`] tells.
@@ -226,7 +226,7 @@ pub(super) trait Queue: Send + 'static {
     /// Looks at the next chains, as many as are available, are one piece each and have place in the
     /// list; of a packed ring perhaps fewer, as where a line is not whole yet. They are looked at together because the lines of a ring come from another processor:
     /// those behind are underway while the first is waited for.
-    fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked;
+    fn plain(&mut self, access: Access, list: &mut [Plain]) -> LookResult;
 
     /// Looks at the next chain and adds its pieces.
     fn next(&mut self, access: Access, pieces: &mut Pieces) -> Result<Option<Chain>, Fault>;

@@ -19,7 +19,7 @@ use linerate_memory::ForeignWords;
 use super::{
     memory::{Area, Memory},
     queue::{
-        Access, Chain, DESCRIPTOR, Fault, INDIRECT, Looked, NEXT, Pieces, Plain, Queue, fields,
+        Access, Chain, DESCRIPTOR, Fault, INDIRECT, LookResult, NEXT, Pieces, Plain, Queue, fields,
         is_due, walk_table,
     },
 };
@@ -221,11 +221,11 @@ impl Queue for Split {
     }
 
     #[inline]
-    fn plain(&mut self, access: Access, list: &mut [Plain]) -> Looked {
+    fn plain(&mut self, access: Access, list: &mut [Plain]) -> LookResult {
         if usize::from(self.end.wrapping_sub(self.next)) < list.len() {
             match self.theirs() {
                 Ok(end) => self.end = end,
-                Err(_) => return Looked { count: 0, odd: true },
+                Err(_) => return LookResult { count: 0, odd: true },
             }
         }
         let (mask, value) = access.plain();
@@ -234,12 +234,12 @@ impl Queue for Split {
             let id = self.head(self.next);
             let (at, len, flags, _) = self.descriptor(id);
             if id >= self.areas.size || flags & mask != value {
-                return Looked { count, odd: true };
+                return LookResult { count, odd: true };
             }
             *plain = Plain { at, len, id };
             self.next = self.next.wrapping_add(1);
         }
-        Looked { count: ready, odd: false }
+        LookResult { count: ready, odd: false }
     }
 
     #[inline]

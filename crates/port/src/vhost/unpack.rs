@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     counters::{Counters, DropReason},
-    fill::Fill,
+    fill::FillResult,
     offload::{MERGED_MAX, Offload, Segments, VNET_HEADER},
 };
 
@@ -74,38 +74,42 @@ impl Unpack {
         memory: &Memory,
         pieces: &Pieces,
         to: &mut [u8],
-    ) -> Fill {
-        if enabled { self.take(memory, pieces, to) } else { Fill::Dropped(DropReason::LinkDown) }
+    ) -> FillResult {
+        if enabled {
+            self.take(memory, pieces, to)
+        } else {
+            FillResult::Dropped(DropReason::LinkDown)
+        }
     }
 
     /// Copies the packet in these pieces. One that is to be segmented is kept instead, and ends the
     /// packets before its segments.
     #[inline]
-    pub(super) fn take(&mut self, memory: &Memory, pieces: &Pieces, to: &mut [u8]) -> Fill {
+    pub(super) fn take(&mut self, memory: &Memory, pieces: &Pieces, to: &mut [u8]) -> FillResult {
         let len = match pieces.len().checked_sub(self.header) {
             Some(len) if len >= ETHERNET && !pieces.is_wrong() => len,
-            _ => return Fill::Dropped(DropReason::Malformed),
+            _ => return FillResult::Dropped(DropReason::Malformed),
         };
         let mut offload = Offload::default();
         if self.offloads {
             let mut header = [0; VNET_HEADER];
             if !gather(memory, pieces.list(), 0, &mut header) {
-                return Fill::Dropped(DropReason::Malformed);
+                return FillResult::Dropped(DropReason::Malformed);
             }
             if header[..2] != [0; 2] {
                 match Offload::parse_with(&header, u16::from_le_bytes) {
                     Ok(said) => offload = said,
-                    Err(_) => return Fill::Dropped(DropReason::Malformed),
+                    Err(_) => return FillResult::Dropped(DropReason::Malformed),
                 }
             }
             if offload.gso.is_some() {
                 return self.take_merged(memory, pieces, &offload, (len, to.len()));
             }
         }
-        let Some(to) = to.get_mut(..len) else { return Fill::Dropped(DropReason::TooLong) };
+        let Some(to) = to.get_mut(..len) else { return FillResult::Dropped(DropReason::TooLong) };
         let done = gather(memory, pieces.list(), self.header, to)
             && offload.checksum.is_none_or(|checksum| checksum.complete(to).is_ok());
-        if done { Fill::Packet(len) } else { Fill::Dropped(DropReason::Malformed) }
+        if done { FillResult::Packet(len) } else { FillResult::Dropped(DropReason::Malformed) }
     }
 
     #[cold]
@@ -116,20 +120,20 @@ impl Unpack {
         pieces: &Pieces,
         offload: &Offload,
         (len, room): (usize, usize),
-    ) -> Fill {
+    ) -> FillResult {
         let Some(whole) = self.whole.get_mut(..len) else {
-            return Fill::Dropped(DropReason::TooLong);
+            return FillResult::Dropped(DropReason::TooLong);
         };
         if !gather(memory, pieces.list(), self.header, whole) {
-            return Fill::Dropped(DropReason::Malformed);
+            return FillResult::Dropped(DropReason::Malformed);
         }
         self.whole_len = len;
         match Segments::fitting(whole, offload, room) {
             Ok(segments) => {
                 self.merged = Some(segments);
-                Fill::End
+                FillResult::End
             }
-            Err(reason) => Fill::Dropped(reason),
+            Err(reason) => FillResult::Dropped(reason),
         }
     }
 

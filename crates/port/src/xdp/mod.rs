@@ -9,8 +9,8 @@
 //! Packets in several pieces are not received: the MTU must fit a buffer.
 
 mod assembler;
+mod deferred_umem_release;
 mod device;
-mod lingering;
 mod options;
 mod program;
 mod receive;
@@ -94,7 +94,7 @@ struct Attached {
 impl PortState {
     /// Looks at the state of the interface. A few system calls.
     fn refresh(&self) {
-        lingering::reap();
+        deferred_umem_release::reap();
         if !self.device.exists() {
             self.gone.store(true, Ordering::Relaxed);
             return;

@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, sockopt, xdp::XdpStatistics};
 
 use super::{
     PortState,
-    lingering::Outstanding,
+    deferred_umem_release::Outstanding,
     rings::{Consumer, Descriptor, Producer},
     socket::Socket,
     umem::{BadAddress, KernelOwned},

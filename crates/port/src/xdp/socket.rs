@@ -31,7 +31,7 @@ use rustix::{
 };
 
 use super::{
-    lingering::{self, LingeringSocket, Outstanding, QueueId},
+    deferred_umem_release::{self, LingeringSocket, Outstanding, QueueId},
     rings::{Consumer, Descriptor, Producer, RingKind},
 };
 
@@ -69,7 +69,7 @@ pub(super) struct SocketConfig {
 }
 
 /// A bound socket. The release of the buffers the kernel owns when it is dropped is in
-/// [`lingering`].
+/// [`deferred_umem_release`].
 pub(super) struct Socket {
     /// Always there until `drop`.
     fd: Option<OwnedFd>,
@@ -103,7 +103,7 @@ impl Socket {
         arena: &Arena,
         config: &SocketConfig,
     ) -> Result<(Arc<Socket>, Rings), Failure> {
-        lingering::reap();
+        deferred_umem_release::reap();
         let mut sockets = SOCKETS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         sockets.retain(|socket| socket.strong_count() > 0);
         let other = sockets.iter().filter_map(Weak::upgrade).find(|other| {
@@ -192,14 +192,14 @@ impl Socket {
                 Ok(()) => break,
                 Err(Errno::BUSY) if Instant::now() < patience => {
                     // Which may be because of one of ours.
-                    lingering::reap();
+                    deferred_umem_release::reap();
                     thread::sleep(Duration::from_millis(10));
                 }
                 Err(errno) => return Err(failed("bind to its queue")(errno)),
             }
         }
         let queue = QueueId::here(config.interface, config.queue);
-        lingering::queue_was_free(&queue);
+        deferred_umem_release::queue_was_free(&queue);
         let socket = Socket {
             fd: Some(fd),
             arena: arena.clone(),

@@ -15,7 +15,7 @@ use rustix::{
 
 use super::{
     PortState,
-    lingering::Outstanding,
+    deferred_umem_release::Outstanding,
     rings::{Consumer, Descriptor, Producer},
     socket::Socket,
     umem::KernelOwned,

@@ -11,13 +11,16 @@ use linerate_memory::{Arena, Frame, PoolCache};
 use linerate_port::{Context, Direction, Receive};
 use linerate_testlab::{
     Lab, Namespace,
-    tunnels::{self, Head, IPV4, IPV6, Part, Transport, Undone, packet, pieces, transport_of},
+    tunnels::{
+        self, Head, IPV4, IPV6, PendingChecksums, SegmentPart, Transport, packet, pieces,
+        transport_of,
+    },
     vhost_driver::Driver,
 };
 
 use crate::{
     rig::Wire,
-    support::{PATIENCE, arena},
+    support::{TIMEOUT, arena},
 };
 
 /// Bytes of a virtio header.
@@ -126,8 +129,8 @@ fn merged(interface: &'static str, ip: Head, tags: usize, transport: Transport) 
 /// A packet that is whole but for its checksum.
 fn unfinished(interface: &'static str, ip: Head, transport: Transport) -> Case {
     let heads = heads(ip, 0);
-    let part = Part { payload: &payload()[..SIZE], index: 0, done: 0, is_last: true };
-    let frame = packet(&heads, transport, &part, Undone::Transport);
+    let part = SegmentPart { payload: &payload()[..SIZE], index: 0, done: 0, is_last: true };
+    let frame = packet(&heads, transport, &part, PendingChecksums::Transport);
     let offset = if transport == Transport::Tcp { 16 } else { 6 };
     Case {
         name: format!("checksum of {transport:?} {heads:?} by {interface}"),
@@ -136,7 +139,7 @@ fn unfinished(interface: &'static str, ip: Head, transport: Transport) -> Case {
         packets: 1,
         is_merged: Some(false),
         expected: (interface == "l0")
-            .then(|| vec![packet(&heads, transport, &part, Undone::Nothing)]),
+            .then(|| vec![packet(&heads, transport, &part, PendingChecksums::Nothing)]),
         is_kernel_right: true,
     }
 }
@@ -144,11 +147,16 @@ fn unfinished(interface: &'static str, ip: Head, transport: Transport) -> Case {
 /// A packet that is whole, of which a tunnel's checksum is left undone.
 fn finished(interface: &'static str, ip: Head) -> Case {
     let heads = heads(ip, 0);
-    let part = Part { payload: &payload()[..SIZE], index: 0, done: 0, is_last: true };
+    let part = SegmentPart { payload: &payload()[..SIZE], index: 0, done: 0, is_last: true };
     Case {
         name: format!("a whole packet {heads:?} by {interface}"),
         interface,
-        frames: vec![without_header(&packet(&heads, Transport::Udp, &part, Undone::Nothing))],
+        frames: vec![without_header(&packet(
+            &heads,
+            Transport::Udp,
+            &part,
+            PendingChecksums::Nothing,
+        ))],
         packets: 1,
         is_merged: Some(false),
         expected: None,
@@ -364,7 +372,7 @@ impl Side {
     /// The next `count` frames.
     #[track_caller]
     fn frames(&mut self, count: usize) -> Vec<Vec<u8>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut frames = Vec::new();
         let mut frame = Frame::new(32);
         while frames.len() < count && Instant::now() < deadline {
@@ -402,7 +410,7 @@ impl Side {
 
 /// The next `count` frames at a packet socket, without the hosts' own.
 fn frames_at(wire: &Wire, skip: usize, is_enough: impl Fn(&[Vec<u8>]) -> bool) -> Vec<Vec<u8>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut frames = Vec::new();
     while !is_enough(&frames) && Instant::now() < deadline {
         let frame = wire.receive(Duration::from_millis(100));

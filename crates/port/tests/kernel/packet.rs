@@ -4,7 +4,7 @@
 use std::{net::UdpSocket, sync::Arc, thread, time::Duration};
 
 use crate::support::{
-    Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
+    Forwarder, TIMEOUT, arena, assert_balanced, assortment, frame, open, put, receive, refused,
     send, sides,
 };
 use linerate_filter::{Filter, Names};
@@ -110,7 +110,7 @@ fn streams_pass_whose_senders_leave_checksums_and_segmentation_to_us() {
     );
     let _server = right.spawn(["iperf3", "-s"]);
     let listens = || right.run(["ss", "-Hltn", "sport", "=", ":5201"]).stdout.len() > 10;
-    assert!(wait_until(listens, PATIENCE), "iperf3 does not listen");
+    assert!(wait_until(listens, TIMEOUT), "iperf3 does not listen");
     // The receiving host checks every checksum: a wrong one is counted.
     for extra in [&["-4"][..], &["-6"], &["-4", "-R"], &["-6", "-R"]] {
         let to = if extra[0] == "-4" { "198.18.0.2" } else { "2001:db8::2" };
@@ -170,7 +170,7 @@ fn queues_share_the_packets() {
             }
             got.len() >= frames.len()
         },
-        PATIENCE,
+        TIMEOUT,
     );
     assert!(all, "{} of {} came", got.len(), frames.len());
     let mut sent = frames;
@@ -200,7 +200,7 @@ fn what_a_full_ring_lost_is_counted() {
             let counts = from.counters().read();
             counts.packets + counts.dropped_for(DropReason::Overrun) == 1000
         },
-        PATIENCE,
+        TIMEOUT,
     );
     assert!(settled, "{:?}", from.counters().read());
     assert!(from.counters().read().dropped_for(DropReason::Overrun) > 0);
@@ -269,17 +269,17 @@ fn an_interface_set_down_and_up_goes_on() {
         put(&mut pool, &mut burst, &good);
         // The kernel tells of a lost carrier a moment after it refuses packets.
         let taken = || transmit.transmit(&mut pool, &mut burst).unwrap() == 1;
-        assert!(wait_until(taken, PATIENCE));
+        assert!(wait_until(taken, TIMEOUT));
         assert_eq!(transmit.counters().read().dropped_for(DropReason::LinkDown), 1);
     }
     assert_eq!(from.receive(&mut pool, &mut burst).unwrap(), 0);
     // A sleep ends at once only while the socket has an error to tell.
-    assert!(from.wait(PATIENCE).unwrap());
+    assert!(from.wait(TIMEOUT).unwrap());
     assert_eq!(from.receive(&mut pool, &mut burst).unwrap(), 0);
     assert!(!from.wait(std::time::Duration::from_millis(1)).unwrap());
     right.link_up("r0");
-    assert!(wait_until(|| right.ip(["link", "show", "r0"]).contains("LOWER_UP"), PATIENCE));
-    assert!(wait_until(|| left.ip(["link", "show", "l0"]).contains("LOWER_UP"), PATIENCE));
+    assert!(wait_until(|| right.ip(["link", "show", "r0"]).contains("LOWER_UP"), TIMEOUT));
+    assert!(wait_until(|| left.ip(["link", "show", "l0"]).contains("LOWER_UP"), TIMEOUT));
     send(&mut pool, &mut *transmit, &good);
     assert_eq!(receive(&mut pool, &mut *from, 1), good);
     assert_eq!(arena.accounting().held, 0);
@@ -308,7 +308,7 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
                 result = from.receive(&mut pool, &mut burst);
                 result.is_err()
             },
-            PATIENCE,
+            TIMEOUT,
         );
         assert!(
             gone && result.as_ref().is_err_and(|e| matches!(e.fault(), PortFault::Gone { .. })),

@@ -14,7 +14,7 @@ use linerate_port::{Context, Counts, OpenError, Port, PortError, Receive, Transm
 use linerate_testlab::Namespace;
 
 /// Time that a test waits for an event before it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An arena of 4 MiB with small pages.
 pub(crate) fn arena() -> Arena {
@@ -85,7 +85,7 @@ pub(crate) fn put(pool: &mut PoolCache, to: &mut Frame, frames: &[Vec<u8>]) {
 /// Sends everything, waiting for place.
 #[track_caller]
 pub(crate) fn send(pool: &mut PoolCache, transmit: &mut dyn Transmit, frames: &[Vec<u8>]) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut frame = Frame::new(64);
     for run in frames.chunks(64) {
         put(pool, &mut frame, run);
@@ -99,7 +99,7 @@ pub(crate) fn send(pool: &mut PoolCache, transmit: &mut dyn Transmit, frames: &[
 /// Receives `count` packets.
 #[track_caller]
 pub(crate) fn receive(pool: &mut PoolCache, from: &mut dyn Receive, count: usize) -> Vec<Vec<u8>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut got = Vec::new();
     let mut frame = Frame::new(32);
     while got.len() < count {

@@ -8,14 +8,14 @@ use linerate_port::{Counts, DropReason, OpenError, Port, PortFault};
 use linerate_testlab::{Lab, Namespace, wait_until};
 
 use crate::support::{
-    Forwarder, PATIENCE, arena, assert_balanced, assortment, frame, open, put, receive, refused,
+    Forwarder, TIMEOUT, arena, assert_balanced, assortment, frame, open, put, receive, refused,
     send, sides, try_open,
 };
 
 /// Returns true if an interface that was closed has vanished. A program another test starts just
 /// then holds on to our descriptors until it runs, which is soon.
 fn vanishes(space: &Namespace, interface: &str) -> bool {
-    wait_until(|| !space.ip(["-brief", "link"]).contains(interface), PATIENCE)
+    wait_until(|| !space.ip(["-brief", "link"]).contains(interface), TIMEOUT)
 }
 
 /// Opens a port whose interface was just closed, which may be busy for as long
@@ -29,7 +29,7 @@ fn reopen(space: &Namespace, arena: &Arena, uri: &str) -> Port {
         };
         opened.is_some()
     };
-    assert!(wait_until(free, PATIENCE), "{uri} is busy for ever");
+    assert!(wait_until(free, TIMEOUT), "{uri} is busy for ever");
     opened.unwrap().unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -127,7 +127,7 @@ fn streams_pass_between_two_hosts() {
         }
         let _server = right.spawn(["iperf3", "-s"]);
         let listens = || right.run(["ss", "-Hltn", "sport", "=", ":5201"]).stdout.len() > 10;
-        assert!(wait_until(listens, PATIENCE), "iperf3 does not listen");
+        assert!(wait_until(listens, TIMEOUT), "iperf3 does not listen");
         for to in ["198.18.0.2", "2001:db8::2"] {
             left.expect(["iperf3", "-n", "20M", "-c", to]);
             left.expect(["iperf3", "-n", "2M", "-u", "-b", "200M", "-c", to]);
@@ -207,7 +207,7 @@ fn queues_share_the_packets() {
             }
             got.len() >= frames.len()
         },
-        PATIENCE,
+        TIMEOUT,
     );
     assert!(all, "{} of {} came", got.len(), frames.len());
     assert_eq!(shares.iter().sum::<usize>(), frames.len(), "each came once: {shares:?}");
@@ -268,7 +268,7 @@ fn what_a_full_queue_lost_is_counted() {
             }
             counts.packets + counts.dropped_for(DropReason::Overrun) == 3000
         },
-        PATIENCE,
+        TIMEOUT,
     );
     assert!(settled && counts.dropped_for(DropReason::Overrun) > 0, "{counts:?}");
     assert_eq!(arena.accounting().held, 0);
@@ -361,7 +361,7 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
         let (mut from_tap, mut to_tap) = sides(open(&space, &arena, "tap:t0"));
         space.delete_link("t0");
         // A sleep ends at once, for there is something to hear.
-        assert!(from_tap.wait(PATIENCE).unwrap());
+        assert!(from_tap.wait(TIMEOUT).unwrap());
         let mut burst = Frame::new(8);
         // A sender with nothing to send learns it as well.
         assert_eq!(to_tap.flush(&mut pool).unwrap(), 0);
@@ -388,7 +388,7 @@ fn a_tap_that_is_moved_to_another_namespace_works_there() {
     let port = open(&space, &arena, "tap:t0");
     let link = port.info.link.clone().unwrap();
     space.ip(["link", "set", "t0", "netns", guest.name()]);
-    assert!(wait_until(|| link.detail().contains("another network namespace"), PATIENCE));
+    assert!(wait_until(|| link.detail().contains("another network namespace"), TIMEOUT));
     assert!(link.is_up());
     guest.ip(["link", "set", "t0", "up"]);
     let (mut from_tap, mut to_tap) = sides(port);

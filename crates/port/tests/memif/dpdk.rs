@@ -110,9 +110,9 @@ fn there_and_back(ours: &str, theirs: &str, log2: u32, queues: usize) {
 fn from_there(ours: &str, theirs: &str, log2: u32, queues: usize) {
     for (pieces, length) in [("64", 64), ("1800,1800,1800,1800,1800", 9000)] {
         let (mut station, mut testpmd, text) = join(ours, theirs, log2, queues, "txonly");
-        testpmd.say("stop");
-        testpmd.say(&format!("set txpkts {pieces}"));
-        testpmd.say("start");
+        testpmd.send_command("stop");
+        testpmd.send_command(&format!("set txpkts {pieces}"));
+        testpmd.send_command("start");
         let mut missing = vec![1000; queues];
         let mut drain = |station: &mut Station, length: Option<usize>| {
             let mut all = 0;
@@ -125,7 +125,7 @@ fn from_there(ours: &str, theirs: &str, log2: u32, queues: usize) {
             (all, missing.iter().all(|&missing| missing == 0))
         };
         wait_for("packets of DPDK's", || drain(&mut station, Some(length)).1);
-        testpmd.say("stop");
+        testpmd.send_command("stop");
         let (_, sent) = testpmd.counts();
         wait_for("all of them", || {
             drain(&mut station, None);

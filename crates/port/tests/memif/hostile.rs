@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linerate_memory::Frame;
-use linerate_testlab::memif::{Foul, Role, SENTINEL};
+use linerate_testlab::memif::{MaliciousPeer, Role, SENTINEL};
 use proptest::prelude::*;
 
 use crate::rig::{Station, all_come_home, packets, socket, wait_for};
@@ -112,21 +112,21 @@ fn play(role: Role, options: &str, bytes: &[u8]) {
         Role::Client => (format!("memif:{ours}?role=server&queues=2{options}"), &ours),
         Role::Server => (format!("memif:{ours}?queues=2&slots=16{options}"), &theirs),
     };
-    let mut foul = Foul::new(role, &ours, bytes);
+    let mut attacker = MaliciousPeer::new(role, &ours, bytes);
     let mut station = Station::with(&uri, 9600);
     let mut bystanders = Bystanders::open(beside);
     let sent = packets([60, 9000, 2048]);
     let mut was_connected = false;
-    while foul.step() {
-        if foul.is_connected() && !was_connected {
+    while attacker.step() {
+        if attacker.is_connected() && !was_connected {
             // The one knows a moment before the other.
             station.port.info.link.as_ref().unwrap().wait_up(Duration::from_millis(5));
         }
-        was_connected = foul.is_connected();
+        was_connected = attacker.is_connected();
         use_up(&mut station, &sent);
         bystanders.turn();
     }
-    drop(foul);
+    drop(attacker);
     bystanders.end();
     let next = match role {
         Role::Client => format!("memif:{ours}"),

@@ -9,7 +9,7 @@ use std::{
 use linerate_port::{Context, Direction, DropReason, OpenError, Wake};
 use rustix::net::{self, AddressFamily, RecvFlags, SocketAddrUnix, SocketType};
 
-use crate::rig::{PATIENCE, Station, all_come_home, arena, packets, socket, wait_for};
+use crate::rig::{Station, TIMEOUT, all_come_home, arena, packets, socket, wait_for};
 
 /// Both ends, connected.
 fn pair(server: &str, client: &str) -> (Station, Station) {
@@ -379,7 +379,7 @@ fn who_sleeps_is_woken() {
                     thread::sleep(Duration::from_millis(3));
                 }
                 let back = loop {
-                    assert!(client.receive(0).wait(PATIENCE).unwrap(), "nothing came back");
+                    assert!(client.receive(0).wait(TIMEOUT).unwrap(), "nothing came back");
                     let back = client.take(0);
                     if !back.is_empty() {
                         break back;
@@ -390,7 +390,7 @@ fn who_sleeps_is_woken() {
         });
         let mut count = 0;
         while count < sent.len() {
-            assert!(server.receive(0).wait(PATIENCE).unwrap(), "nothing came");
+            assert!(server.receive(0).wait(TIMEOUT).unwrap(), "nothing came");
             let got = server.take(0);
             count += got.len();
             server.send(0, &got);

@@ -8,7 +8,7 @@ use std::{
 use linerate_memory::Frame;
 use linerate_port::DropReason;
 
-use crate::rig::{PATIENCE, Station};
+use crate::rig::{Station, TIMEOUT};
 
 /// Number of restarts of each side, unless `LINERATE_RESTARTS` gives one: starting DPDK takes most
 /// of a second.
@@ -40,7 +40,7 @@ impl Load {
         mut until: impl FnMut(&Station) -> bool,
     ) -> usize {
         let before = self.back;
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + TIMEOUT;
         while !until(station) {
             assert!(Instant::now() < limit, "nothing changes: {}", station.detail());
             let mut frame = Frame::new(32);
@@ -72,7 +72,7 @@ impl Load {
     /// Until so many packets came back.
     #[track_caller]
     pub(crate) fn flow(&mut self, station: &mut Station, packets: usize) {
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + TIMEOUT;
         let mut count = 0;
         while count < packets {
             let until = Instant::now() + Duration::from_millis(2);

@@ -13,7 +13,7 @@ use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Counts, Port, Receive, Transmit};
 
 /// Time that a test waits for an event before it fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A unique name for an abstract socket.
 pub(crate) fn socket() -> String {
@@ -75,7 +75,7 @@ impl Station {
     #[track_caller]
     pub(crate) fn wait_up(&self) {
         let link = self.port.info.link.as_ref().unwrap();
-        assert!(link.wait_up(PATIENCE), "the link stays down: {}", link.detail());
+        assert!(link.wait_up(TIMEOUT), "the link stays down: {}", link.detail());
     }
 
     #[track_caller]
@@ -91,7 +91,7 @@ impl Station {
     /// Sends these packets, waiting for place.
     #[track_caller]
     pub(crate) fn send(&mut self, queue: usize, packets: &[Vec<u8>]) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         for some in packets.chunks(64) {
             let mut frame = Frame::new(64);
             for packet in some {
@@ -144,7 +144,7 @@ impl Station {
 
 #[track_caller]
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < until, "waited in vain for {what}");
         thread::sleep(Duration::from_micros(200));
@@ -166,7 +166,7 @@ pub(crate) fn in_time<T: Send + 'static>(
 ) -> T {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(run()));
-    told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{what} waits for a peer"))
+    told.recv_timeout(TIMEOUT).unwrap_or_else(|_| panic!("{what} waits for a peer"))
 }
 
 /// Packets of these lengths, each of which can be told from the others.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use linerate_memory::Frame;
 use linerate_testlab::{
-    vhost::{Foul, ORDERLY, SENTINEL},
+    vhost::{MaliciousPeer, ORDERLY, SENTINEL},
     vhost_device,
 };
 use proptest::prelude::*;
@@ -63,18 +63,18 @@ fn use_up(station: &mut Station, sent: &[Vec<u8>]) -> bool {
 /// A device that plays foul with a driver of ours.
 fn play_device(bytes: &[u8]) {
     let socket = socket();
-    let mut foul = vhost_device::Foul::new(&socket, bytes);
+    let mut attacker = vhost_device::MaliciousPeer::new(&socket, bytes);
     let mut station = Station::open(&format!("vhost:{socket}?role=driver&slots=16"));
     let mut bystanders = Bystanders::open();
     let sent = packets([60, 1500]);
-    while foul.step() {
+    while attacker.step() {
         use_up(&mut station, &sent);
         bystanders.turn();
     }
     // The next peer is believed.
-    foul.leave();
+    attacker.leave();
     wait_for("a packet of the next device", || {
-        foul.serve();
+        attacker.serve();
         use_up(&mut station, &sent)
     });
     finish(station, bystanders);
@@ -95,22 +95,22 @@ fn play(bytes: &[u8]) {
     let mut station = Station::open(&format!("vhost:{socket}"));
     let mut bystanders = Bystanders::open();
     let sent = packets([60, 1500]);
-    let mut foul = Foul::new(&socket, bytes);
+    let mut attacker = MaliciousPeer::new(&socket, bytes);
     let mut was_negotiated = false;
-    while foul.step() {
-        if foul.is_negotiated() && !was_negotiated {
+    while attacker.step() {
+        if attacker.is_negotiated() && !was_negotiated {
             // The one knows a moment before the other.
             station.port.info.link.as_ref().unwrap().wait_up(Duration::from_millis(5));
         }
-        was_negotiated = foul.is_negotiated();
+        was_negotiated = attacker.is_negotiated();
         use_up(&mut station, &sent);
         bystanders.turn();
     }
-    drop(foul);
+    drop(attacker);
     // The next peer is served.
     for packed in [0, 1] {
         let setup = [packed, 3];
-        let mut next = Foul::new(&socket, &setup);
+        let mut next = MaliciousPeer::new(&socket, &setup);
         wait_for("a packet of the next driver", || {
             next.serve();
             (0..20).any(|_| {

@@ -66,7 +66,7 @@ fn descriptors_of_every_kind_are_refused_and_the_next_driver_is_served() {
             let said = match message {
                 0 => frontend.set_memory(&region, &[descriptor.as_fd()]),
                 1 => frontend.set_call(0, descriptor.as_fd()),
-                _ => frontend.say(1, &[], &[descriptor.as_fd(); 3]),
+                _ => frontend.send_request(1, &[], &[descriptor.as_fd(); 3]),
             };
             said.unwrap();
             descriptor.sent();
@@ -130,7 +130,7 @@ fn in_flight_memory_is_made_until_there_is_enough() {
         let mut asked = [0; 24];
         asked[16] = 2;
         asked[18..20].copy_from_slice(&0x8000u16.to_ne_bytes());
-        frontend.say(GET_INFLIGHT_FD, &asked, &[]).unwrap();
+        frontend.send_request(GET_INFLIGHT_FD, &asked, &[]).unwrap();
         let (answer, files) = frontend.channel().receive_all(12 + 24).unwrap();
         let size = u64::from_ne_bytes(*answer[12..].first_chunk().unwrap());
         assert_eq!(files.len(), usize::from(size > 0));

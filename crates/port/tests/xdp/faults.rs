@@ -16,7 +16,7 @@ use rustix::{
     thread::{CapabilitySet, capabilities, set_capabilities},
 };
 
-use crate::rig::{PATIENCE, Rig, Wire, arena, frames, open_in, send_all, slot};
+use crate::rig::{Rig, TIMEOUT, Wire, arena, frames, open_in, send_all, slot};
 
 fn refused(rig: &Rig, uri: &str, arena: &Arena) -> OpenError {
     match rig.open(uri, arena) {
@@ -180,7 +180,7 @@ fn nothing_is_left_of_a_killed_process() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(opened && was_attached);
-    assert!(wait_until(|| !attached(), PATIENCE), "the program is still there");
+    assert!(wait_until(|| !attached(), TIMEOUT), "the program is still there");
     rig.theirs.expect(["ping", "-c", "1", "-W", "2", "198.18.0.1"]);
     let link = rig.ours.ip(["-d", "link", "show", "x0"]);
     assert!(link.contains("promiscuity 0"), "{link}");
@@ -198,7 +198,7 @@ fn a_link_that_was_down_works_again() {
         let (side, name) = if down_ours { (&rig.ours, "x0") } else { (&rig.theirs, "p0") };
         side.link_down(name);
         let state = |text: &str| rig.ours.ip(["link", "show", "x0"]).contains(text);
-        assert!(wait_until(|| state("DOWN"), PATIENCE));
+        assert!(wait_until(|| state("DOWN"), TIMEOUT));
         let sent = frames(100);
         for frame in &sent {
             let (queue, pool, burst) = opened.queue();
@@ -210,7 +210,7 @@ fn a_link_that_was_down_works_again() {
         let dropped = counters.read();
         assert!(dropped.dropped_for(DropReason::LinkDown) > 90, "{dropped:?}");
         side.link_up(name);
-        assert!(wait_until(|| state("state UP"), PATIENCE));
+        assert!(wait_until(|| state("state UP"), TIMEOUT));
         let wire = Wire::open(&rig.theirs, "p0");
         opened.transmit(&sent);
         // Packets in the ring when the link went down may come before.
@@ -234,7 +234,7 @@ fn a_deleted_interface_is_noticed_and_its_successor_can_be_opened() {
     rig.ours.delete_link("x0");
     rig.lab.veth(&rig.ours, "x0", &rig.theirs, "p0");
     let (queue, pool, frame) = opened.queue();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let error = loop {
         if let Err(error) = queue.receive.as_mut().unwrap().receive(pool, frame) {
             break error;
@@ -324,7 +324,7 @@ fn packets_that_were_never_sent_come_home_when_their_queue_is_free() {
         rig.ours.enter(|| receive.refresh());
         arena.accounting().held == held
     };
-    assert!(wait_until(&mut found, PATIENCE), "{:?}", arena.accounting());
+    assert!(wait_until(&mut found, TIMEOUT), "{:?}", arena.accounting());
     // And leaves the queue to others.
     rig.ours.link_up("x0");
     rig.open("xdp:x0", &arena).unwrap();
@@ -363,7 +363,7 @@ fn a_receiver_that_stops_loses_packets_by_count() {
         receive.refresh();
         received + receive.counters().read().dropped() == 200
     };
-    assert!(wait_until(&mut balanced, PATIENCE), "{received} {:?}", receive.counters().read());
+    assert!(wait_until(&mut balanced, TIMEOUT), "{received} {:?}", receive.counters().read());
     // The arena has buffers enough: it is the ring that was full.
     let counts = receive.counters().read();
     assert_eq!(counts.dropped_for(DropReason::Overrun), counts.dropped(), "{counts:?}");
@@ -421,7 +421,7 @@ fn an_empty_pool_loses_packets_by_count_and_recovers() {
     let wire = Wire::open(&rig.theirs, "p0");
     let sent = frames(250);
     sent.iter().for_each(|frame| wire.send(frame));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut received = 0;
     let mut held = Frame::new(2048);
     let receive = opened.port.queues[0].receive.as_mut().unwrap();

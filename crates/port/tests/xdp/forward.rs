@@ -3,7 +3,7 @@
 use linerate_memory::Frame;
 use linerate_port::{Copies, Direction, wait_any};
 
-use crate::rig::{Opened, PATIENCE, Rig, Wire, arena, frames, open_in, send_all};
+use crate::rig::{Opened, Rig, TIMEOUT, Wire, arena, frames, open_in, send_all};
 
 const MODES: [(&str, &str); 6] = [
     ("xdp:x0?mode=native", "native XDP, copy, need-wakeup, 1 queue"),
@@ -98,7 +98,7 @@ fn a_packet_crosses_from_port_to_port_where_it_lies() {
         for (from, to) in [(&near, &far), (&far, &near)] {
             sent.iter().for_each(|frame| from.send(frame));
             let mut crossed = 0;
-            let deadline = std::time::Instant::now() + PATIENCE;
+            let deadline = std::time::Instant::now() + TIMEOUT;
             while crossed < sent.len() && std::time::Instant::now() < deadline {
                 crossed += forward(&mut left, &mut right) + forward(&mut right, &mut left);
             }
@@ -127,7 +127,7 @@ fn several_queues_bring_everything_once() {
             socket.send_to(&n.to_be_bytes(), "198.18.0.1:9").unwrap();
         }
     });
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     let mut seen = Vec::new();
     let mut by_queue = [0; 2];
     while seen.len() < 64 && std::time::Instant::now() < deadline {
@@ -158,7 +158,7 @@ fn a_sleeper_is_woken() {
     let receive = opened.port.queues[0].receive.as_mut().unwrap();
     assert!(!receive.wait(std::time::Duration::from_millis(20)).unwrap());
     wire.send(&frames(1)[0]);
-    assert!(wait_any(&[receive.wake()], PATIENCE).unwrap());
+    assert!(wait_any(&[receive.wake()], TIMEOUT).unwrap());
     assert_eq!(opened.receive(1).len(), 1);
     assert_eq!(opened.close(), 0);
 }

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 
 use linerate_port::{Context, Direction, OpenError, open};
 
-use crate::rig::{PATIENCE, Rig, Wire, arena, frames, open_in};
+use crate::rig::{Rig, TIMEOUT, Wire, arena, frames, open_in};
 
 /// A rig whose ends have addresses.
 fn addressed() -> Rig {
@@ -63,7 +63,7 @@ fn what_does_not_match_can_stay_with_the_kernel() {
         let mut opened = rig.open(&uri, &arena).unwrap();
         assert!(ping(&rig), "{mode}");
         let inside = rig.ours.enter(|| UdpSocket::bind("198.18.0.1:7000").unwrap());
-        inside.set_read_timeout(Some(PATIENCE)).unwrap();
+        inside.set_read_timeout(Some(TIMEOUT)).unwrap();
         let outside = rig.theirs.enter(|| UdpSocket::bind("198.18.0.2:0").unwrap());
         outside.send_to(b"ours", "198.18.0.1:7001").unwrap();
         outside.send_to(b"kernel's", "198.18.0.1:7000").unwrap();

@@ -11,7 +11,7 @@ use linerate_port::{Context, Direction, OpenError, Port, PortError, Queue, open}
 use linerate_testlab::{Lab, Namespace};
 
 /// Time that anything may take before a test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Two namespaces joined by a veth pair, `ours` and `theirs`.
 pub(crate) struct Rig {
@@ -64,7 +64,7 @@ impl Opened {
     pub(crate) fn receive_on(&mut self, queue: usize, count: usize) -> Vec<Vec<u8>> {
         let receive = self.port.queues[queue].receive.as_mut().unwrap();
         let mut packets = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while packets.len() < count && Instant::now() < deadline {
             receive.receive(&mut self.pool, &mut self.frame).unwrap();
             packets.extend(self.pool.arena().packets(&self.frame).map(<[u8]>::to_vec));
@@ -88,7 +88,7 @@ impl Opened {
             }
         }
         send_all(transmit.as_mut(), pool, frame).unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while transmit.flush(pool).unwrap() > 0 {
             assert!(Instant::now() < deadline, "packets stay on the way");
         }
@@ -122,7 +122,7 @@ pub(crate) fn send_all(
     pool: &mut PoolCache,
     frame: &mut Frame,
 ) -> Result<(), PortError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !frame.is_empty() {
         transmit.transmit(pool, frame)?;
         assert!(Instant::now() < deadline, "packets are not taken");
@@ -233,7 +233,7 @@ impl Wire {
 
     /// Packets until `count` have come.
     pub(crate) fn receive_all(&self, count: usize) -> Vec<Vec<u8>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut packets = Vec::new();
         while packets.len() < count && Instant::now() < deadline {
             packets.extend(self.receive(Duration::from_millis(100)));

@@ -10,11 +10,11 @@ use std::{
 };
 
 use super::{
-    Account, Address, Attack, Case, Connection, Honest, Listener, Scene, Turn,
+    Address, Attack, AttackUser, Case, Connection, Honest, Listener, Scene, Turn,
     connection::open_all,
     descriptors::{Descriptor, KINDS},
 };
-use crate::cluster::{ATTACH, Foul, LOOK, Place, SIZE, hear, message};
+use crate::cluster::{ATTACH, Attachment, LOOK, MaliciousPeer, SIZE, message, receive_message};
 
 /// The socket's name, in a namespace where all are free.
 const SOCKET: &str = "cluster";
@@ -31,7 +31,7 @@ pub const SHARING: Listener = Listener {
     summary: "the socket and the shared memory of `linerate cluster serve`, as its own user",
     prepare: |scene| {
         let attach = format!("cluster attach @{SOCKET} honest --count 8 --quiet");
-        prepare(scene, Account::Own, &attach)
+        prepare(scene, AttackUser::Own, &attach)
     },
 };
 
@@ -41,7 +41,7 @@ pub const ISOLATED: Listener = Listener {
     summary: "the socket of `linerate cluster serve` and memory of its own, as another user",
     prepare: |scene| {
         let attach = format!("cluster attach @{SOCKET} honest --count 8 --quiet");
-        prepare(scene, Account::Nobody, &attach)
+        prepare(scene, AttackUser::Nobody, &attach)
     },
 };
 
@@ -51,12 +51,16 @@ pub const PCAP: Listener = Listener {
     summary: "the socket of `linerate cluster serve` where tcpdump takes packets, as another user",
     prepare: |scene| {
         let map = format!("pcap --quiet --only-mapped --map x=cluster:@{SOCKET}?name=honest");
-        prepare(scene, Account::Nobody, &format!("{map} -- tcpdump -i x -c 8 -Z root -w /dev/null"))
+        prepare(
+            scene,
+            AttackUser::Nobody,
+            &format!("{map} -- tcpdump -i x -c 8 -Z root -w /dev/null"),
+        )
     },
 };
 
 /// A case with a program that takes some packets and ends, by its arguments.
-fn prepare(scene: &Scene, account: Account, takes: &str) -> Case {
+fn prepare(scene: &Scene, account: AttackUser, takes: &str) -> Case {
     let [a, b] = Scene::PORTS;
     // Consumers have packets of a source, which are there before honest datagrams pass.
     let config = format!(
@@ -110,7 +114,7 @@ impl Honest for Administrator {
 }
 
 /// Attacks by programs of a user.
-fn attacks(account: Account) -> Vec<Attack> {
+fn attacks(account: AttackUser) -> Vec<Attack> {
     let attack = |name, run: fn(&mut Turn<'_>)| Attack::new(name, account, run);
     vec![
         attack("leave-at-each-step", leave_at_each_step),
@@ -142,15 +146,16 @@ fn connect(turn: &mut Turn<'_>) -> Option<Connection> {
 }
 
 /// Attaches as one of the names; after a moment nothing where that is another's now.
-fn attach(turn: &mut Turn<'_>) -> Option<(Connection, Place)> {
+fn attach(turn: &mut Turn<'_>) -> Option<(Connection, Attachment)> {
     let connection = connect(turn)?;
     let name = turn.choice(&NAMES);
     connection.send(&message(ATTACH, [2, 0, 0], name)).ok()?;
-    let place = hear(connection.as_fd()).and_then(|(message, files)| Place::of(&message, files));
-    if place.is_none() {
+    let attachment = receive_message(connection.as_fd())
+        .and_then(|(message, files)| Attachment::parse(&message, files));
+    if attachment.is_none() {
         turn.breathe();
     }
-    Some((connection, place?))
+    Some((connection, attachment?))
 }
 
 fn leave_at_each_step(turn: &mut Turn<'_>) {
@@ -159,13 +164,13 @@ fn leave_at_each_step(turn: &mut Turn<'_>) {
             let Some(connection) = connect(turn) else { break };
             let _ = connection.send(&message(ATTACH, [2, 0, 0], turn.choice(&NAMES))[..sent]);
             if turn.rng.bool() {
-                let _ = hear(connection.as_fd());
+                let _ = receive_message(connection.as_fd());
             }
         }
-        if let Some((_connection, mut place)) = attach(turn) {
+        if let Some((_connection, mut attachment)) = attach(turn) {
             thread::sleep(Duration::from_millis(turn.rng.u64(..5)));
             if turn.rng.bool() {
-                place.take();
+                attachment.take();
             }
         }
     }
@@ -199,7 +204,7 @@ fn flood_socket(turn: &mut Turn<'_>) {
         let Some(connection) = connect(turn) else { continue };
         while turn.goes_on() && connection.send(&look).is_ok() {
             turn.count();
-            let _ = hear(connection.as_fd());
+            let _ = receive_message(connection.as_fd());
         }
     }
 }
@@ -220,7 +225,7 @@ fn look_and_hold(turn: &mut Turn<'_>) {
     while turn.goes_on() {
         let Some(connection) = connect(turn) else { continue };
         if connection.send(&message(LOOK, [0; 3], "")).is_ok() {
-            let _ = hear(connection.as_fd());
+            let _ = receive_message(connection.as_fd());
         }
         open.push(connection);
         open.retain(|connection: &Connection| !connection.is_over());
@@ -231,9 +236,9 @@ fn look_and_hold(turn: &mut Turn<'_>) {
 fn attach_and_keep_files(turn: &mut Turn<'_>) {
     let mut kept = Vec::new();
     while turn.goes_on() {
-        if let Some((connection, place)) = attach(turn) {
+        if let Some((connection, attachment)) = attach(turn) {
             drop(connection);
-            kept.push(place);
+            kept.push(attachment);
         }
         kept.truncate(64);
     }
@@ -241,10 +246,10 @@ fn attach_and_keep_files(turn: &mut Turn<'_>) {
 
 fn flood_doorbell(turn: &mut Turn<'_>) {
     while turn.goes_on() {
-        let Some((connection, place)) = attach(turn) else { continue };
+        let Some((connection, attachment)) = attach(turn) else { continue };
         let end = Instant::now() + Duration::from_millis(200);
         while turn.goes_on() && Instant::now() < end {
-            place.ring(64);
+            attachment.ring(64);
             turn.count();
         }
         drop(connection);
@@ -254,13 +259,13 @@ fn flood_doorbell(turn: &mut Turn<'_>) {
 /// Publishes words as fast as they are taken, most of which name nothing that it has.
 fn flood_rings(turn: &mut Turn<'_>) {
     while turn.goes_on() {
-        let Some((connection, mut place)) = attach(turn) else { continue };
+        let Some((connection, mut attachment)) = attach(turn) else { continue };
         let end = Instant::now() + Duration::from_millis(200);
         while turn.goes_on() && Instant::now() < end {
             if turn.rng.u8(..) == 0 {
-                place.take();
+                attachment.take();
             }
-            place.flood();
+            attachment.flood();
             turn.count();
         }
         drop(connection);
@@ -278,7 +283,7 @@ fn send_descriptors(turn: &mut Turn<'_>) {
         let message = message(what, [2, 0, 0], turn.choice(&NAMES));
         let _ = connection.send_with(&message, &vec![descriptor.as_fd(); many]);
         descriptor.sent();
-        let _ = hear(connection.as_fd());
+        let _ = receive_message(connection.as_fd());
     }
 }
 
@@ -287,8 +292,8 @@ fn any_bytes(turn: &mut Turn<'_>) {
     while turn.goes_on() {
         let mut bytes = vec![0; turn.rng.usize(1..BYTES)];
         turn.rng.fill(&mut bytes);
-        let mut foul = Foul::new(SOCKET, &NAMES, &bytes);
-        while turn.goes_on() && foul.step() {
+        let mut attacker = MaliciousPeer::new(SOCKET, &NAMES, &bytes);
+        while turn.goes_on() && attacker.step() {
             turn.count();
         }
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    Account, Address, Attack, Case, Connection, Honest, Listener, Scene, Traffic, Turn,
+    Address, Attack, AttackUser, Case, Connection, Honest, Listener, Scene, Traffic, Turn,
     connection::open_all,
     descriptors::{Descriptor, KINDS},
 };
@@ -151,7 +151,7 @@ impl Honest for Reader {
 #[must_use]
 pub fn attacks(address: &Address, handler: &str) -> Vec<Attack> {
     let nobody = |name, run: fn(&Target, &mut Turn<'_>)| {
-        attack(name, Account::Nobody, address, handler, run)
+        attack(name, AttackUser::Nobody, address, handler, run)
     };
     let mut attacks = vec![
         nobody("leave-at-each-step", leave_at_each_step),
@@ -164,8 +164,14 @@ pub fn attacks(address: &Address, handler: &str) -> Vec<Attack> {
         nobody("much-data", much_data),
         nobody("guess-tokens", guess_tokens),
         nobody("any-bytes", any_bytes),
-        attack("flood-as-the-same-user", Account::Own, address, handler, flood),
-        attack("read-no-answer-as-the-same-user", Account::Own, address, handler, read_no_answer),
+        attack("flood-as-the-same-user", AttackUser::Own, address, handler, flood),
+        attack(
+            "read-no-answer-as-the-same-user",
+            AttackUser::Own,
+            address,
+            handler,
+            read_no_answer,
+        ),
     ];
     if matches!(address, Address::Unix(_)) {
         attacks.push(nobody("descriptors", send_descriptors));
@@ -180,7 +186,7 @@ struct Target {
 
 fn attack(
     name: &'static str,
-    account: Account,
+    account: AttackUser,
     address: &Address,
     handler: &str,
     run: fn(&Target, &mut Turn<'_>),

@@ -21,7 +21,7 @@ const ORDINARY: u64 = 1 << 20;
 
 /// A kind of descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DescriptorType {
     /// An eventfd in blocking mode, with room: a write succeeds, a read blocks.
     EventEmpty,
     /// An eventfd in blocking mode, full: a write blocks for ever.
@@ -65,33 +65,33 @@ pub enum Kind {
 }
 
 /// Every kind.
-pub const KINDS: &[Kind] = &[
-    Kind::EventEmpty,
-    Kind::EventFull,
-    Kind::EventFullNonblocking,
-    Kind::EventSemaphore,
-    Kind::PipeRead,
-    Kind::PipeWrite,
-    Kind::PipeBroken,
-    Kind::Directory,
-    Kind::Null,
-    Kind::Socket,
-    Kind::Epoll,
-    Kind::Timer,
-    Kind::MemoryEmpty,
-    Kind::MemoryEmptySealed,
-    Kind::MemoryHuge,
-    Kind::MemoryHugeSealed,
-    Kind::Memory,
-    Kind::MemorySealed,
-    Kind::MemoryCut,
-    Kind::MemoryReadOnly,
+pub const KINDS: &[DescriptorType] = &[
+    DescriptorType::EventEmpty,
+    DescriptorType::EventFull,
+    DescriptorType::EventFullNonblocking,
+    DescriptorType::EventSemaphore,
+    DescriptorType::PipeRead,
+    DescriptorType::PipeWrite,
+    DescriptorType::PipeBroken,
+    DescriptorType::Directory,
+    DescriptorType::Null,
+    DescriptorType::Socket,
+    DescriptorType::Epoll,
+    DescriptorType::Timer,
+    DescriptorType::MemoryEmpty,
+    DescriptorType::MemoryEmptySealed,
+    DescriptorType::MemoryHuge,
+    DescriptorType::MemoryHugeSealed,
+    DescriptorType::Memory,
+    DescriptorType::MemorySealed,
+    DescriptorType::MemoryCut,
+    DescriptorType::MemoryReadOnly,
 ];
 
 /// A descriptor of some kind, and the descriptor that keeps its state.
 #[derive(Debug)]
 pub struct Descriptor {
-    kind: Kind,
+    kind: DescriptorType,
     descriptor: OwnedFd,
     /// The other end of a pipe.
     _other: Option<OwnedFd>,
@@ -103,19 +103,19 @@ impl Descriptor {
     /// # Errors
     ///
     /// When the kernel refuses, for example because this process has as many as it may.
-    pub fn new(kind: Kind) -> io::Result<Descriptor> {
+    pub fn new(kind: DescriptorType) -> io::Result<Descriptor> {
         let mut other = None;
         let descriptor = match kind {
-            Kind::EventEmpty => event(EventfdFlags::empty(), false)?,
-            Kind::EventFull => event(EventfdFlags::empty(), true)?,
-            Kind::EventFullNonblocking => event(EventfdFlags::NONBLOCK, true)?,
-            Kind::EventSemaphore => event(EventfdFlags::SEMAPHORE, true)?,
-            Kind::PipeRead => {
+            DescriptorType::EventEmpty => event(EventfdFlags::empty(), false)?,
+            DescriptorType::EventFull => event(EventfdFlags::empty(), true)?,
+            DescriptorType::EventFullNonblocking => event(EventfdFlags::NONBLOCK, true)?,
+            DescriptorType::EventSemaphore => event(EventfdFlags::SEMAPHORE, true)?,
+            DescriptorType::PipeRead => {
                 let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
                 other = Some(write);
                 read
             }
-            Kind::PipeWrite => {
+            DescriptorType::PipeWrite => {
                 let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
                 rustix::io::ioctl_fionbio(&write, true)?;
                 while rustix::io::write(&write, &[0; 4096]).is_ok() {}
@@ -123,25 +123,25 @@ impl Descriptor {
                 other = Some(read);
                 write
             }
-            Kind::PipeBroken => rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?.1,
-            Kind::Directory => open("/")?,
-            Kind::Null => open("/dev/null")?,
-            Kind::Socket => {
+            DescriptorType::PipeBroken => rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?.1,
+            DescriptorType::Directory => open("/")?,
+            DescriptorType::Null => open("/dev/null")?,
+            DescriptorType::Socket => {
                 let flags = SocketFlags::CLOEXEC;
                 rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?
             }
-            Kind::Epoll => epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            Kind::Timer => {
+            DescriptorType::Epoll => epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            DescriptorType::Timer => {
                 let flags = TimerfdFlags::CLOEXEC;
                 rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)?
             }
-            Kind::MemoryEmpty => memory(0, false)?,
-            Kind::MemoryEmptySealed => memory(0, true)?,
-            Kind::MemoryHuge => memory(HUGE, false)?,
-            Kind::MemoryHugeSealed => memory(HUGE, true)?,
-            Kind::Memory | Kind::MemoryCut => memory(ORDINARY, false)?,
-            Kind::MemorySealed => memory(ORDINARY, true)?,
-            Kind::MemoryReadOnly => {
+            DescriptorType::MemoryEmpty => memory(0, false)?,
+            DescriptorType::MemoryEmptySealed => memory(0, true)?,
+            DescriptorType::MemoryHuge => memory(HUGE, false)?,
+            DescriptorType::MemoryHugeSealed => memory(HUGE, true)?,
+            DescriptorType::Memory | DescriptorType::MemoryCut => memory(ORDINARY, false)?,
+            DescriptorType::MemorySealed => memory(ORDINARY, true)?,
+            DescriptorType::MemoryReadOnly => {
                 use std::os::fd::AsRawFd;
                 let memory = memory(ORDINARY, true)?;
                 open(&format!("/proc/self/fd/{}", memory.as_raw_fd()))?
@@ -152,13 +152,13 @@ impl Descriptor {
 
     /// Its kind.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> DescriptorType {
         self.kind
     }
 
     /// Notes that it was sent: a memfd that is to be cut short is cut now, when it may be mapped.
     pub fn sent(&self) {
-        if self.kind == Kind::MemoryCut {
+        if self.kind == DescriptorType::MemoryCut {
             // It may be sealed by its receiver, as it should be.
             let _ = rustix::fs::ftruncate(&self.descriptor, 0);
         }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn memory_is_cut_when_it_was_sent() {
-        let memory = Descriptor::new(Kind::MemoryCut).unwrap();
+        let memory = Descriptor::new(DescriptorType::MemoryCut).unwrap();
         let bytes = || rustix::fs::fstat(&memory).unwrap().st_size as u64;
         assert_eq!(bytes(), ORDINARY);
         memory.sent();

@@ -110,7 +110,7 @@ impl Growth {
 
     /// Resources of a process now; `None` when it has ended.
     #[must_use]
-    pub fn of(process: u32) -> Option<Growth> {
+    pub fn of_process(process: u32) -> Option<Growth> {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;

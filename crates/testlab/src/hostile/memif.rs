@@ -8,7 +8,7 @@ use rustix::{
 };
 
 use super::{
-    Account, Attack, Case, Growth, Honest, Listener, Scene, Turn,
+    Attack, AttackUser, Case, Growth, Honest, Listener, Scene, Turn,
     descriptors::{Descriptor, HUGE, KINDS, memory},
 };
 use crate::stalling::{
@@ -62,7 +62,7 @@ fn server(scene: &Scene) -> Case {
     let port = |id: u32| format!("memif:{SERVER}?role=server&mode=666&id={id}");
     let configuration = tee(scene, &[port(ATTACKED), port(OTHER)]);
     let command = scene.linerate(["run", &configuration]);
-    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
+    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, AttackUser::Nobody, run);
     Case::new(command).bounds(Growth::shared_memory()).honest(HonestClient).attacks([
         nobody("leave-at-each-step", leave_at_each_step),
         nobody("stall-at-each-step", stall_at_each_step),
@@ -76,14 +76,14 @@ fn server(scene: &Scene) -> Case {
         nobody("regions", regions),
         nobody("huge-regions", huge_regions),
         nobody("cut-memory", cut_memory),
-        Attack::new("full-eventfd-as-the-same-user", Account::Own, full_eventfd),
+        Attack::new("full-eventfd-as-the-same-user", AttackUser::Own, full_eventfd),
     ])
 }
 
 fn client(scene: &Scene) -> Case {
     let configuration = tee(scene, &[format!("memif:{CLIENT}?slots=64")]);
     let command = scene.linerate(["run", &configuration]);
-    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
+    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, AttackUser::Nobody, run);
     Case::new(command).bounds(Growth::shared_memory()).one_attack_at_a_time().attacks([
         nobody("leave-at-each-step", serve_and_leave),
         nobody("stall-at-each-step", serve_and_stall),
@@ -292,7 +292,9 @@ fn cut_memory(turn: &mut Turn<'_>) {
         let Some(mut client) = connect(turn) else { continue };
         let _ = client.advance(Stage::Interface);
         let _ = client.add_region(0, 1 << 20, file.as_fd());
-        let Ok(event) = Descriptor::new(super::descriptors::Kind::EventFull) else { continue };
+        let Ok(event) = Descriptor::new(super::descriptors::DescriptorType::EventFull) else {
+            continue;
+        };
         let _ = client.add_ring(0, event.as_fd());
         let _ = rustix::fs::ftruncate(&file, 0);
         let _ = client.add_ring(1, event.as_fd());

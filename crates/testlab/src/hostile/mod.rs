@@ -10,7 +10,7 @@
 //!
 //! Tests run a trial of some seconds and demand [`Outcome::faults`] to be empty; [`soak()`] measures for
 //! minutes, with and without the attacks. Attacks run in threads of this process, in the network namespace of
-//! the program, with the credentials that their [`Account`] says: Linux keeps credentials per thread, and
+//! the program, with the credentials that their [`AttackUser`] says: Linux keeps credentials per thread, and
 //! `SO_PEERCRED` and permissions of files go by those of the thread that connects.
 //!
 //! To add a listener, write a module beside [`control`] and name it in [`LISTENERS`].
@@ -38,7 +38,7 @@ pub use honest::Honest;
 pub use scene::Scene;
 pub use soak::{Phase, Plan, Soaked, soak};
 pub use trial::{Trial, run};
-pub use turn::{Account, Turn};
+pub use turn::{AttackUser, Turn};
 
 use crate::Running;
 
@@ -187,7 +187,7 @@ pub struct Attack {
     /// Its name in the figures.
     pub name: &'static str,
     /// The user that makes it.
-    pub account: Account,
+    pub account: AttackUser,
     run: Arc<dyn Fn(&mut Turn<'_>) + Send + Sync>,
 }
 
@@ -197,7 +197,7 @@ impl Attack {
     /// [`Turn::count`], and never blocks for longer than some hundred milliseconds.
     pub fn new(
         name: &'static str,
-        account: Account,
+        account: AttackUser,
         run: impl Fn(&mut Turn<'_>) + Send + Sync + 'static,
     ) -> Attack {
         Attack { name, account, run: Arc::new(run) }

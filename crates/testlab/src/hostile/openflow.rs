@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Account, Address, Attack, Case, Connection, Growth, Honest, Listener, Scene, Turn,
+    Address, Attack, AttackUser, Case, Connection, Growth, Honest, Listener, Scene, Turn,
     connection::open_all,
     descriptors::{Descriptor, KINDS},
 };
@@ -45,8 +45,8 @@ pub const SWITCH_UNIX: Listener = Listener {
         let case = switch(scene, &[&format!("punix:{address}")], &[]);
         let honest = Controller::new(address.clone());
         let mut attacks = attacks(&address);
-        attacks.push(attack("descriptors", Account::Nobody, &address, send_descriptors));
-        attacks.push(attack("descriptors-as-own", Account::Own, &address, send_descriptors));
+        attacks.push(attack("descriptors", AttackUser::Nobody, &address, send_descriptors));
+        attacks.push(attack("descriptors-as-own", AttackUser::Own, &address, send_descriptors));
         case.open(&address).honest(honest).attacks(attacks)
     },
 };
@@ -87,8 +87,8 @@ fn at_tls(scene: &Scene) -> Case {
     std::fs::create_dir(&folder).expect("a folder");
     let authority = Authority::new(&folder, "authority");
     let options = |name: &str| {
-        let vouched = authority.vouch(name, EC, "2");
-        let files = [vouched.key, vouched.certificate, vouched.authority];
+        let issued = authority.issue(name, EC, "2");
+        let files = [issued.key, issued.certificate, issued.authority];
         let names = ["--private-key", "--certificate", "--ca-cert"].into_iter();
         let file = |file: std::path::PathBuf| file.to_str().expect("a UTF-8 path").to_owned();
         let words = names.zip(files).flat_map(|(name, path)| [name.to_owned(), file(path)]);
@@ -108,8 +108,8 @@ fn at_tls(scene: &Scene) -> Case {
         .honest(Controller::new(beside))
         .attacks(half_open(&address))
         .attacks([
-            attack("half-a-handshake", Account::Nobody, &address, half_a_handshake),
-            attack("handshakes", Account::Nobody, &address, handshakes),
+            attack("half-a-handshake", AttackUser::Nobody, &address, half_a_handshake),
+            attack("handshakes", AttackUser::Nobody, &address, handshakes),
         ])
 }
 
@@ -279,7 +279,7 @@ struct Target {
 
 fn attack(
     name: &'static str,
-    account: Account,
+    account: AttackUser,
     address: &Address,
     run: fn(&Target, &mut Turn<'_>),
 ) -> Attack {
@@ -289,7 +289,7 @@ fn attack(
 
 /// Attacks of a peer without a hello or a certificate.
 fn half_open(address: &Address) -> Vec<Attack> {
-    let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
+    let nobody = |name, run: Run| attack(name, AttackUser::Nobody, address, run);
     vec![
         nobody("leave-at-each-step", leave_at_each_step),
         nobody("open-all", open_all_and_hold),
@@ -305,8 +305,8 @@ type Run = fn(&Target, &mut Turn<'_>);
 /// Attacks of half-open connections and of controllers, as the user nobody and as the switch's own
 /// user. Those of its own user leave places to the honest controllers, which run as that user.
 fn attacks(address: &Address) -> Vec<Attack> {
-    let nobody = |name, run: Run| attack(name, Account::Nobody, address, run);
-    let own = |name, run: Run| attack(name, Account::Own, address, run);
+    let nobody = |name, run: Run| attack(name, AttackUser::Nobody, address, run);
+    let own = |name, run: Run| attack(name, AttackUser::Own, address, run);
     let mut attacks = half_open(address);
     attacks.extend([
         nobody("flood", flood),

@@ -56,7 +56,7 @@ struct Direction {
 
 /// Results of a receiver.
 struct Received {
-    seen: Seen,
+    seen: ArrivedNumbers,
     latency: Histogram<u64>,
 }
 
@@ -174,7 +174,7 @@ impl Hosts {
     }
 
     fn receive(&self, at: usize, direction: &Direction, goes_on: impl Fn() -> bool) -> Received {
-        let mut received = Received { seen: Seen::default(), latency: histogram() };
+        let mut received = Received { seen: ArrivedNumbers::default(), latency: histogram() };
         let mut bytes = [0; 2048];
         while goes_on() {
             // An error is mostly that nothing came for a moment.
@@ -249,7 +249,7 @@ fn now() -> u64 {
 
 /// The numbers that have come.
 #[derive(Default)]
-struct Seen {
+struct ArrivedNumbers {
     /// A bit for each from the first.
     words: Vec<u64>,
     /// The number of the first bit, and the least and the largest that have come.
@@ -258,7 +258,7 @@ struct Seen {
     again: u64,
 }
 
-impl Seen {
+impl ArrivedNumbers {
     /// Notes a number; `true` when it is new.
     fn insert(&mut self, number: u64) -> bool {
         // A generator starts at any number, and its first datagrams may come in another order.
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn numbers_are_counted_once() {
-        let mut seen = Seen::default();
+        let mut seen = ArrivedNumbers::default();
         assert!(seen.insert(100) && seen.insert(101) && seen.insert(230));
         assert!(!seen.insert(101));
         assert_eq!((seen.count, seen.again, seen.span()), (3, 1, 131));

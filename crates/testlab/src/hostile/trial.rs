@@ -122,12 +122,12 @@ impl Trial {
     /// Resources of the process now; `None` when it has ended.
     #[must_use]
     pub fn size(&mut self) -> Option<Growth> {
-        self.program.is_running().then(|| Growth::of(self.program.id()))?
+        self.program.is_running().then(|| Growth::of_process(self.program.id()))?
     }
 
     /// Starts the hostile client.
-    pub(super) fn attack(&self, placement: &Placement) -> Assault {
-        Assault::start(self.scene.middle(), &self.case.attacks, self.case.lanes, placement)
+    pub(super) fn attack(&self, placement: &Placement) -> AttackRun {
+        AttackRun::start(self.scene.middle(), &self.case.attacks, self.case.lanes, placement)
     }
 
     /// Measures honest traffic and honest clients while `wait` runs.
@@ -147,7 +147,7 @@ impl Trial {
             let sizes = scope.spawn(|| {
                 let mut largest = Growth::default();
                 while goes_on() {
-                    largest = Growth::of(process).map_or(largest, |size| largest.max(size));
+                    largest = Growth::of_process(process).map_or(largest, |size| largest.max(size));
                     thread::sleep(SAMPLE);
                 }
                 largest
@@ -227,15 +227,15 @@ pub(super) struct Placement {
 
 /// The hostile client at work.
 #[derive(Debug)]
-pub(super) struct Assault {
+pub(super) struct AttackRun {
     stop: Arc<AtomicBool>,
-    done: Arc<Done>,
+    done: Arc<LaneCounts>,
     lanes: Vec<JoinHandle<()>>,
 }
 
 /// Counts of the lanes' actions.
 #[derive(Debug, Default)]
-struct Done {
+struct LaneCounts {
     counts: Mutex<BTreeMap<String, u64>>,
     broken: Mutex<Vec<String>>,
     /// Turns that have ended in the first lane.
@@ -244,17 +244,21 @@ struct Done {
     round: usize,
 }
 
-impl Assault {
+impl AttackRun {
     /// Starts lanes, each of which has all attacks in turn, and which begin at different ones.
     pub(super) fn start(
         namespace: &Namespace,
         attacks: &[Attack],
         all: usize,
         placement: &Placement,
-    ) -> Assault {
+    ) -> AttackRun {
         let stop = Arc::new(AtomicBool::new(false));
         let counts = attacks.iter().map(|attack| (attack.name.to_owned(), 0)).collect();
-        let done = Done { counts: Mutex::new(counts), round: attacks.len(), ..Done::default() };
+        let done = LaneCounts {
+            counts: Mutex::new(counts),
+            round: attacks.len(),
+            ..LaneCounts::default()
+        };
         let done = Arc::new(done);
         let share = placement.time / u32::try_from(attacks.len().max(1)).expect("few attacks");
         let length = share.clamp(TURN[0], TURN[1]);
@@ -275,7 +279,7 @@ impl Assault {
                 }
             })
         });
-        Assault { stop: Arc::clone(&stop), lanes: lanes.collect(), done }
+        AttackRun { stop: Arc::clone(&stop), lanes: lanes.collect(), done }
     }
 
     /// Waits for this long, and until each attack has had a turn.
@@ -309,7 +313,7 @@ fn take_turn(
     length: Duration,
     seed: u64,
     stop: &AtomicBool,
-    done: &Done,
+    done: &LaneCounts,
 ) {
     let mut turn = Turn::new(Instant::now() + length, stop, seed);
     let attempt = || {

@@ -19,21 +19,21 @@ const BREATH: Duration = Duration::from_millis(1);
 
 /// The user whose credentials an attack has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Account {
+pub enum AttackUser {
     /// The user of the program under test, root.
     Own,
     /// `nobody`, without any group or capability.
     Nobody,
 }
 
-impl Account {
+impl AttackUser {
     /// Gives this thread, and no other, the account's credentials, for good.
     ///
     /// # Errors
     ///
     /// When the kernel refuses.
     pub fn assume(self) -> io::Result<()> {
-        if self == Account::Own {
+        if self == AttackUser::Own {
             return Ok(());
         }
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));

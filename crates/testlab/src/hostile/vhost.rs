@@ -5,7 +5,7 @@ use std::{os::fd::AsFd, time::Duration};
 use rustix::net::SocketType;
 
 use super::{
-    Account, Attack, Case, Growth, Listener, Scene, Turn,
+    Attack, AttackUser, Case, Growth, Listener, Scene, Turn,
     descriptors::{Descriptor, HUGE, KINDS, memory},
     memif::tee,
 };
@@ -43,7 +43,7 @@ pub const VHOST_DRIVER: Listener = Listener {
 fn device(scene: &Scene) -> Case {
     let configuration = tee(scene, &[format!("vhost:{DEVICE}?mode=666")]);
     let command = scene.linerate(["run", &configuration]);
-    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
+    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, AttackUser::Nobody, run);
     Case::new(command).bounds(Growth::shared_memory()).one_attack_at_a_time().attacks([
         nobody("leave-at-each-step", leave_at_each_step),
         nobody("stall-at-each-step", stall_at_each_step),
@@ -57,14 +57,14 @@ fn device(scene: &Scene) -> Case {
         nobody("huge-regions", huge_regions),
         nobody("cut-memory", cut_memory),
         nobody("in-flight-memory", in_flight_memory),
-        Attack::new("full-eventfd-as-the-same-user", Account::Own, use_full_eventfds),
+        Attack::new("full-eventfd-as-the-same-user", AttackUser::Own, use_full_eventfds),
     ])
 }
 
 fn driver(scene: &Scene) -> Case {
     let configuration = tee(scene, &[format!("vhost:{DRIVER}?role=driver&slots=64")]);
     let command = scene.linerate(["run", &configuration]);
-    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, Account::Nobody, run);
+    let nobody = |name, run: fn(&mut Turn<'_>)| Attack::new(name, AttackUser::Nobody, run);
     Case::new(command).bounds(Growth::shared_memory()).one_attack_at_a_time().attacks([
         nobody("leave-at-each-step", serve_and_leave),
         nobody("stall-at-each-step", serve_and_stall),
@@ -135,7 +135,7 @@ fn call_before_anything(turn: &mut Turn<'_>) {
 fn read_no_answer(turn: &mut Turn<'_>) {
     while turn.goes_on() {
         let Some(frontend) = connect(turn) else { continue };
-        while turn.goes_on() && frontend.say(1, &[], &[]).is_ok() {
+        while turn.goes_on() && frontend.send_request(1, &[], &[]).is_ok() {
             turn.count();
         }
     }
@@ -157,7 +157,7 @@ fn flood(turn: &mut Turn<'_>) {
         let mut payload = vec![0; turn.choice(&[0, 8, 8, 40, 256, 512, 513])];
         turn.rng.fill(&mut payload);
         let request = turn.rng.u32(0..REQUESTS);
-        while turn.goes_on() && frontend.say(request, &payload, &[]).is_ok() {
+        while turn.goes_on() && frontend.send_request(request, &payload, &[]).is_ok() {
             turn.count();
         }
     }
@@ -174,7 +174,11 @@ fn descriptors(turn: &mut Turn<'_>) {
             2 => frontend.set_kick(1, descriptor.as_fd()),
             _ => {
                 let many = turn.choice(&[1, 8, 9, 253]);
-                frontend.say(turn.rng.u32(0..REQUESTS), &[0; 8], &vec![descriptor.as_fd(); many])
+                frontend.send_request(
+                    turn.rng.u32(0..REQUESTS),
+                    &[0; 8],
+                    &vec![descriptor.as_fd(); many],
+                )
             }
         };
         descriptor.sent();
@@ -230,7 +234,7 @@ fn in_flight_memory(turn: &mut Turn<'_>) {
         let mut asked = [0; 24];
         asked[16..20].copy_from_slice(&[2, 0, 0, 0x80]);
         for _ in 0..8 {
-            let _ = frontend.say(31, &asked, &[]);
+            let _ = frontend.send_request(31, &asked, &[]);
             kept.extend(frontend.channel().receive(512).map(|(_, files)| files));
         }
     }

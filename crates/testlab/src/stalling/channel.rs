@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Channel {
@@ -48,13 +48,13 @@ impl Channel {
     pub fn connect(name: &str, kind: SocketType) -> io::Result<Channel> {
         let socket = Channel::socket(kind);
         rustix::net::connect(&socket, &Channel::address(name))?;
-        Ok(Channel { socket, patience: ANSWER })
+        Ok(Channel { socket, timeout: ANSWER })
     }
 
     /// Limits how long an answer is waited for.
     #[must_use]
-    pub fn patient(self, patience: Duration) -> Channel {
-        Channel { patience, ..self }
+    pub fn patient(self, timeout: Duration) -> Channel {
+        Channel { timeout, ..self }
     }
 
     /// Listens at a path or an abstract `@NAME`.
@@ -66,7 +66,7 @@ impl Channel {
         let socket = Channel::socket(kind);
         rustix::net::bind(&socket, &Channel::address(name))?;
         rustix::net::listen(&socket, backlog)?;
-        Ok(Channel { socket, patience: ANSWER })
+        Ok(Channel { socket, timeout: ANSWER })
     }
 
     /// Accepts a connection.
@@ -78,11 +78,11 @@ impl Channel {
         self.wait()?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::accept_with(&self.socket, flags)?;
-        Ok(Channel { socket, patience: self.patience })
+        Ok(Channel { socket, timeout: self.timeout })
     }
 
     fn wait(&self) -> io::Result<()> {
-        let limit = self.patience;
+        let limit = self.timeout;
         let limit =
             Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];

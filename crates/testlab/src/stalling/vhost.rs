@@ -110,7 +110,12 @@ impl Frontend {
     /// # Errors
     ///
     /// When the device is gone or does not read.
-    pub fn say(&self, request: u32, payload: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn send_request(
+        &self,
+        request: u32,
+        payload: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
         self.channel.send(&message(request, VERSION, payload), files)
     }
 
@@ -120,7 +125,7 @@ impl Frontend {
     ///
     /// When it does not answer.
     pub fn ask(&self) -> io::Result<u64> {
-        self.say(GET_FEATURES, &[], &[])?;
+        self.send_request(GET_FEATURES, &[], &[])?;
         let (answer, _) = self.channel.receive_all(HEADER + 8)?;
         let features = answer.last_chunk().copied().unwrap_or_default();
         Ok(u64::from_ne_bytes(features))
@@ -135,9 +140,9 @@ impl Frontend {
         while self.stage < to {
             self.stage = match self.stage {
                 Stage::Connected => {
-                    self.say(SET_OWNER, &[], &[])?;
+                    self.send_request(SET_OWNER, &[], &[])?;
                     self.ask()?;
-                    self.say(SET_FEATURES, &FEATURES.to_ne_bytes(), &[])?;
+                    self.send_request(SET_FEATURES, &FEATURES.to_ne_bytes(), &[])?;
                     Stage::Features
                 }
                 Stage::Features => {
@@ -163,7 +168,7 @@ impl Frontend {
     ///
     /// # Errors
     ///
-    /// As of [`Frontend::say`].
+    /// As of [`Frontend::send_request`].
     pub fn set_memory(
         &self,
         regions: &[(u64, u64, u64, u64)],
@@ -173,34 +178,34 @@ impl Frontend {
         for (guest, size, user, offset) in regions {
             [guest, size, user, offset].iter().for_each(|n| payload.extend(n.to_ne_bytes()));
         }
-        self.say(SET_MEM_TABLE, &payload, files)
+        self.send_request(SET_MEM_TABLE, &payload, files)
     }
 
     /// Sends the eventfd by which a queue is signalled.
     ///
     /// # Errors
     ///
-    /// As of [`Frontend::say`].
+    /// As of [`Frontend::send_request`].
     pub fn set_call(&self, queue: u32, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.say(SET_VRING_CALL, &u64::from(queue).to_ne_bytes(), &[event])
+        self.send_request(SET_VRING_CALL, &u64::from(queue).to_ne_bytes(), &[event])
     }
 
     /// Sends the eventfd by which a queue signals, and starts the queue.
     ///
     /// # Errors
     ///
-    /// As of [`Frontend::say`].
+    /// As of [`Frontend::send_request`].
     pub fn set_kick(&self, queue: u32, event: BorrowedFd<'_>) -> io::Result<()> {
-        self.say(SET_VRING_KICK, &u64::from(queue).to_ne_bytes(), &[event])
+        self.send_request(SET_VRING_KICK, &u64::from(queue).to_ne_bytes(), &[event])
     }
 
     fn set_queue(&self, queue: u32) -> io::Result<()> {
         let at = USER + u64::from(queue) * QUEUE;
-        self.say(SET_VRING_NUM, &state(queue, SLOTS.into()), &[])?;
-        self.say(SET_VRING_BASE, &state(queue, 0), &[])?;
+        self.send_request(SET_VRING_NUM, &state(queue, SLOTS.into()), &[])?;
+        self.send_request(SET_VRING_BASE, &state(queue, 0), &[])?;
         let mut address = state(queue, 0).to_vec();
         [at, at + USED, at + AVAILABLE, 0].iter().for_each(|n| address.extend(n.to_ne_bytes()));
-        self.say(SET_VRING_ADDR, &address, &[])?;
+        self.send_request(SET_VRING_ADDR, &address, &[])?;
         self.set_call(queue, full_eventfd().as_fd())?;
         self.set_kick(queue, full_eventfd().as_fd())
     }

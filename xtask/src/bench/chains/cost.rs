@@ -1,6 +1,6 @@
 //! Cost of a chain: differences of runs, in which source, sink and start cancel.
 
-use crate::bench::yardstick::Figure;
+use crate::bench::baseline::Figure;
 
 /// Copies of the chain in the longer configuration; the shorter has one.
 pub(super) const COPIES: u32 = 11;
@@ -19,10 +19,10 @@ impl Runs {
     /// a run longer, and a difference with a disturbed run of one copy would be too small.
     pub(super) fn figure(&self, packets: u64) -> Option<Figure> {
         let each = |one: f64, many: f64| (many - one) / MORE / packets as f64;
-        let (one, many) = (Figure::of(&self.one)?, Figure::of(&self.many)?);
+        let (one, many) = (Figure::from_samples(&self.one)?, Figure::from_samples(&self.many)?);
         let differences: Vec<f64> =
             self.one.iter().zip(&self.many).map(|(one, many)| each(*one, *many)).collect();
-        let median = Figure::of(&differences)?.median;
+        let median = Figure::from_samples(&differences)?.median;
         Some(Figure { best: each(one.best, many.best), median })
     }
 }

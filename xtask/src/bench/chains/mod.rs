@@ -28,10 +28,10 @@ use serde_json::{Value, json};
 use self::cases::{CHAINS, Chain, Setting};
 use self::contender::{Contender, PeerProgram, contenders};
 use self::cost::{COPIES, Runs};
+use super::baseline::{Baseline, Figure};
 use super::peers::{FORWARDING_CORE, Memory};
 use super::priority::Priority;
-use super::undo::{Undo, unique_name};
-use super::yardstick::{Figure, Yardstick};
+use super::restore::{RestoreOnDrop, unique_name};
 use super::{ours, results};
 
 /// Packets of the shorter run under callgrind; the longer has three times as many.
@@ -127,9 +127,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         contenders(&ours::linerate()?, args.apart, args.compiled.as_deref(), &args.peer)?;
     let _priority = Priority::raise();
     // Instructions are the same on every processor.
-    let mut yardstick = match args.repetitions {
+    let mut baseline = match args.repetitions {
         0 => None,
-        _ => Some(Yardstick::new(no_reference())?),
+        _ => Some(Baseline::new(no_reference())?),
     };
     let memory = if no_reference().is_some() { Memory::small() } else { Memory::reserve() };
     let (folder, _undo) = folder(args)?;
@@ -138,12 +138,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut measured: Vec<Measured> = Vec::new();
     for chain in chains {
         let costs = measure(args, &chain, &contenders, &folder)?;
-        if let Some(yardstick) = &mut yardstick {
-            yardstick.sample(&memory, 1, WINDOW)?;
+        if let Some(baseline) = &mut baseline {
+            baseline.sample(&memory, 1, WINDOW)?;
         }
         measured.push((chain, costs));
     }
-    report(args, &contenders, &measured, yardstick.as_ref())
+    report(args, &contenders, &measured, baseline.as_ref())
 }
 
 fn wanted(only: &[String]) -> Result<Vec<Chain>> {
@@ -163,13 +163,13 @@ fn no_reference() -> Option<String> {
 }
 
 /// The folder of the configurations; removed again unless they are wanted.
-fn folder(args: &Args) -> Result<(PathBuf, Option<Undo>)> {
+fn folder(args: &Args) -> Result<(PathBuf, Option<RestoreOnDrop>)> {
     let kept = args.keep_configurations.clone();
     let folder = kept.clone().unwrap_or_else(|| std::env::temp_dir().join(unique_name()));
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let undo = kept.is_none().then(|| {
         let folder = folder.clone();
-        Undo::by(move || drop(fs::remove_dir_all(folder)))
+        RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
     });
     Ok((folder, undo))
 }
@@ -256,12 +256,12 @@ fn report(
     args: &Args,
     contenders: &[Contender],
     measured: &[Measured],
-    yardstick: Option<&Yardstick>,
+    baseline: Option<&Baseline>,
 ) -> Result<()> {
     let names: Vec<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
-    let reference = yardstick.and_then(Yardstick::figure);
-    if let Some(yardstick) = yardstick {
-        yardstick.print();
+    let reference = baseline.and_then(Baseline::figure);
+    if let Some(baseline) = baseline {
+        baseline.print();
         println!(
             "\nTSC cycles per packet and chain, best / median of {}, {} packets, {} at a time",
             args.repetitions, args.packets, args.burst
@@ -296,7 +296,7 @@ fn report(
             })
             .collect();
         let report = json!({
-            "yardstick": yardstick.map(Yardstick::json),
+            "yardstick": baseline.map(Baseline::json),
             "packets": args.packets,
             "burst": args.burst,
             "repetitions": args.repetitions,
@@ -305,14 +305,14 @@ fn report(
         let text = serde_json::to_string_pretty(&report)? + "\n";
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if let Some(yardstick) = yardstick.filter(|_| args.keep) {
+    if let Some(baseline) = baseline.filter(|_| args.keep) {
         let cases = measured.iter().flat_map(|(chain, costs)| {
             let figures = names.iter().zip(costs);
             figures.filter_map(|(name, cost)| {
                 Some((format!("{}, burst {}, {name}", chain.name, args.burst), cost.cycles?))
             })
         });
-        results::keep("chains", cases, yardstick)?;
+        results::keep("chains", cases, baseline)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use super::packages::Peer;
 use super::process::{Process, command_in};
 use super::testpmd::Mode;
 use super::{Cycles, FORWARDING_CORE, FilterCycles, LookupCycles, MAIN_CORE, Sample, TableCycles};
-use crate::bench::undo::unique_name;
+use crate::bench::restore::unique_name;
 use crate::shell;
 
 /// An operation of DPDK's libraries that `rte_ops` measures.

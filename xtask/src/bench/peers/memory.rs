@@ -6,7 +6,7 @@
 
 use std::fs;
 
-use crate::bench::undo::Undo;
+use crate::bench::restore::RestoreOnDrop;
 
 const NR_HUGEPAGES: &str = "/proc/sys/vm/nr_hugepages";
 const MEMINFO: &str = "/proc/meminfo";
@@ -23,7 +23,7 @@ const TABLE_PAGES: u64 = 384;
 #[derive(Debug)]
 pub(crate) struct Memory {
     /// Restores the number of reserved pages, when this changed it.
-    _undo: Option<Undo>,
+    _undo: Option<RestoreOnDrop>,
     huge: bool,
     pages: u64,
 }
@@ -58,7 +58,7 @@ impl Memory {
         // pages tells the result.
         let written = fs::write(NR_HUGEPAGES, wanted.to_string()).is_ok();
         Memory {
-            _undo: written.then(|| Undo::by(move || restore(before))),
+            _undo: written.then(|| RestoreOnDrop::by(move || restore(before))),
             huge: meminfo("HugePages_Free:") >= Some(pages),
             pages,
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::{FORWARDING_CORE, MAIN_CORE, Memory, Process};
-use crate::bench::undo::{Undo, unique_name};
+use crate::bench::restore::{RestoreOnDrop, unique_name};
 use crate::shell;
 
 /// The package, and its program.
@@ -23,7 +23,7 @@ const PROGRAM: &str = "usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const TOOLS: [&str; 4] = ["ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl"];
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// Seconds for it to answer.
-const PATIENCE: &str = "--timeout=20";
+const TIMEOUT: &str = "--timeout=20";
 
 /// Whether its tools and the programs named besides are installed; else which one is not.
 fn require(programs: &[&str]) -> Result<()> {
@@ -70,7 +70,7 @@ pub(crate) struct DpdkPort {
 struct Base {
     _database: Process,
     folder: PathBuf,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 impl Base {
@@ -79,7 +79,7 @@ impl Base {
         fs::create_dir(&folder)?;
         let undo = {
             let folder = folder.clone();
-            Undo::by(move || drop(fs::remove_dir_all(folder)))
+            RestoreOnDrop::by(move || drop(fs::remove_dir_all(folder)))
         };
         let name = |file: &str| folder.join(file).to_string_lossy().into_owned();
         shell::output(Command::new("ovsdb-tool").args(["create", &name("conf.db"), SCHEMA]))?;
@@ -91,7 +91,7 @@ impl Base {
         let database = Process::spawn(&mut database, None)?;
         let base = Base { _database: database, folder, _undo: undo };
         // Only the command that waits for its database is repeated; the rest waits for the switch.
-        base.set(&["--retry", "--no-wait", PATIENCE, "init"])?;
+        base.set(&["--retry", "--no-wait", TIMEOUT, "init"])?;
         Ok(base)
     }
 
@@ -183,14 +183,14 @@ impl OpenVswitch {
         }
         let daemon = base.daemon(program, &[], Some(&prefix))?;
         let bridge = ["--", "set", "bridge", "br0", "datapath_type=netdev"];
-        let add = ["--retry", PATIENCE, "add-br", "br0"];
+        let add = ["--retry", TIMEOUT, "add-br", "br0"];
         base.set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start with DPDK")?;
         for (number, port) in ports.iter().enumerate() {
             let name = format!("p{number}");
             let device = format!("options:dpdk-devargs={}", port.devargs);
             let queues = format!("options:n_rxq={}", port.queues);
             let asked = format!("ofport_request={}", number + 1);
-            let add = [PATIENCE, "add-port", "br0", &name, "--", "set", "Interface", &name];
+            let add = [TIMEOUT, "add-port", "br0", &name, "--", "set", "Interface", &name];
             base.set(&[&add[..], &["type=dpdk", &device, &queues, &asked]].concat())?;
         }
         Ok(OpenVswitch { daemon, base })
@@ -202,11 +202,11 @@ impl OpenVswitch {
         let base = Base::start()?;
         let daemon = base.daemon(Path::new("ovs-vswitchd"), &["--enable-dummy"], None)?;
         let bridge = ["datapath_type=dummy", "fail_mode=secure"];
-        let add = ["--retry", PATIENCE, "add-br", "br0", "--", "set", "bridge", "br0"];
+        let add = ["--retry", TIMEOUT, "add-br", "br0", "--", "set", "bridge", "br0"];
         base.set(&[&add[..], &bridge].concat()).context("Open vSwitch does not start")?;
         for number in 1..=ports {
             let (name, asked) = (format!("p{number}"), format!("ofport_request={number}"));
-            let add = [PATIENCE, "add-port", "br0", &name, "--", "set", "Interface", &name];
+            let add = [TIMEOUT, "add-port", "br0", &name, "--", "set", "Interface", &name];
             base.set(&[&add[..], &["type=dummy", &asked]].concat())?;
         }
         Ok(OpenVswitch { daemon, base })

@@ -8,7 +8,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result};
 
-use crate::bench::undo::{Undo, leftovers};
+use crate::bench::restore::{RestoreOnDrop, leftovers};
 use crate::shell;
 
 /// The folder where DPDK keeps the files of its processes: its own rule, `eal_create_runtime_dir`.
@@ -24,7 +24,7 @@ fn runtime_folder() -> PathBuf {
 pub(crate) struct Process {
     id: u32,
     child: Arc<Mutex<Child>>,
-    _undo: Undo,
+    _undo: RestoreOnDrop,
 }
 
 impl Process {
@@ -37,7 +37,7 @@ impl Process {
         let files = prefix.map(|prefix| runtime_folder().join(prefix));
         let undo = {
             let child = child.clone();
-            Undo::by(move || end(&mut lock(&child), files.as_deref()))
+            RestoreOnDrop::by(move || end(&mut lock(&child), files.as_deref()))
         };
         Ok(Process { id, child, _undo: undo })
     }

@@ -14,7 +14,7 @@ use super::memory::Memory;
 use super::process::{Process, command_in};
 use super::terminal::Terminal;
 use super::{FORWARDING_CORE, MAIN_CORE, Sample};
-use crate::bench::undo::unique_name;
+use crate::bench::restore::unique_name;
 
 const PROGRAM: &str = "dpdk-testpmd";
 const PROMPT: &str = "testpmd> ";

@@ -68,7 +68,7 @@ impl Answer {
 }
 
 /// Runs `linerate plan`, with measuring and checking, and reads its answer.
-pub(super) fn of(command: &mut Command) -> Result<Answer> {
+pub(super) fn ask(command: &mut Command) -> Result<Answer> {
     let output = command
         .args(["--measure", "--check", "--confidence", "90", "--json"])
         .output()
@@ -100,7 +100,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(rows: &[Row]) -> Summary {
+    fn from_rows(rows: &[Row]) -> Summary {
         let count = |is: fn(&Answer) -> bool| rows.iter().filter(|row| is(&row.answer)).count();
         Summary {
             all: rows.len(),
@@ -124,7 +124,7 @@ impl std::fmt::Display for Summary {
 
 /// Prints all of them.
 pub(super) fn show(rows: &[Row], as_json: bool) {
-    let summary = Summary::of(rows);
+    let summary = Summary::from_rows(rows);
     if as_json {
         let all: Vec<Value> = rows.iter().map(json_of).collect();
         let Summary { all: of, answered, near, inside } = summary;
@@ -194,7 +194,7 @@ mod tests {
             row(given(0.0, 0.0, 0.0, 0.0)),
             row(Answer::Refused("no".to_owned())),
         ];
-        let summary = Summary::of(&rows);
+        let summary = Summary::from_rows(&rows);
         assert_eq!(summary, Summary { all: 5, answered: 4, near: 3, inside: 3 });
         let text = "answered 4 of 5, within 15 %: 3, inside the 90 % interval: 3";
         assert_eq!(summary.to_string(), text);

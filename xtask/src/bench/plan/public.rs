@@ -96,7 +96,7 @@ fn entries(text: &str) -> Result<Vec<Entry>> {
 fn public(folder: &Path, Entry { name, variables }: Entry, seconds: u32) -> Result<Public> {
     let file = folder.join(&name);
     let text = fs::read(&file).with_context(|| file.display().to_string())?;
-    let mut addresses = Addresses::of(&String::from_utf8_lossy(&text));
+    let mut addresses = Addresses::parse(&String::from_utf8_lossy(&text));
     (0..DEVICES).for_each(|device| addresses.add_mac([2, 0, 0, 0, 1, device]));
     let own = tempfile::tempdir().context("cannot make a folder for a capture")?;
     let capture = own.path().join("packets.pcap");
@@ -131,7 +131,7 @@ impl Planned for Public {
             .arg(capture)
             .current_dir(here)
             .env("CLICKPATH", path);
-        answer::of(&mut command)
+        answer::ask(&mut command)
     }
 }
 

@@ -81,7 +81,7 @@ impl Programs {
     }
 
     /// Runs tcpdump on a capture, with programs of libpcap as they are or optimized.
-    fn theirs(&self, file: &Path, expression: &str, optimized: bool) -> Result<Written> {
+    fn theirs(&self, file: &Path, expression: &str, optimized: bool) -> Result<ProgramOutput> {
         let mut command = Command::new(&self.tcpdump);
         command.args(["-n", "-w", "-", "-r"]).arg(file);
         if !optimized {
@@ -91,20 +91,20 @@ impl Programs {
             // Else it becomes a user without the right to read the file.
             command.args(["-Z", "root"]);
         }
-        Written::by(command.args(["--", expression]))
+        ProgramOutput::by(command.args(["--", expression]))
     }
 
     /// Runs `linerate capture` on a capture.
-    fn ours(&self, file: &Path, expression: &str) -> Result<Written> {
+    fn ours(&self, file: &Path, expression: &str) -> Result<ProgramOutput> {
         let mut command = Command::new(&self.linerate);
         command.args(["capture", "--quiet", "-w", "-", "--format", "pcap", "-r"]).arg(file);
-        Written::by(command.args(["--", expression]))
+        ProgramOutput::by(command.args(["--", expression]))
     }
 }
 
 /// Output of a program.
 #[derive(Debug)]
-enum Written {
+enum ProgramOutput {
     Packets(Vec<Record>),
     /// Packets of another link.
     NotEthernet,
@@ -112,27 +112,27 @@ enum Written {
     Nothing(String),
 }
 
-impl Written {
-    fn by(command: &mut Command) -> Result<Written> {
+impl ProgramOutput {
+    fn by(command: &mut Command) -> Result<ProgramOutput> {
         let shown = shell::describe(command);
         let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;
         if output.stdout.is_empty() {
             let complaint = String::from_utf8_lossy(&output.stderr);
             let last = complaint.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-            return Ok(Written::Nothing(last.to_owned()));
+            return Ok(ProgramOutput::Nothing(last.to_owned()));
         }
         let read = records::read(&output.stdout).with_context(|| format!("from `{shown}`"))?;
-        Ok(read.map_or(Written::NotEthernet, Written::Packets))
+        Ok(read.map_or(ProgramOutput::NotEthernet, ProgramOutput::Packets))
     }
 
     /// As packets of `all`.
     fn choice(&self, all: &[Record]) -> Choice {
         match self {
-            Written::Packets(chosen) => {
+            ProgramOutput::Packets(chosen) => {
                 records::numbers(chosen, all).map_or(Choice::Foreign, Choice::Packets)
             }
-            Written::NotEthernet => Choice::Foreign,
-            Written::Nothing(complaint) => Choice::Refused(complaint.clone()),
+            ProgramOutput::NotEthernet => Choice::Foreign,
+            ProgramOutput::Nothing(complaint) => Choice::Refused(complaint.clone()),
         }
     }
 }
@@ -205,16 +205,16 @@ struct Row {
 }
 
 impl Row {
-    fn of(programs: &Programs, capture: &Capture, expressions: &[&str]) -> Result<Row> {
+    fn compare(programs: &Programs, capture: &Capture, expressions: &[&str]) -> Result<Row> {
         let Capture { name, file } = capture;
         let mut row = Row { capture: name.clone(), ..Row::default() };
         let all = match programs.theirs(file, "", true)? {
-            Written::Packets(all) => all,
-            Written::NotEthernet => return Ok(row.without("not of Ethernet")),
-            Written::Nothing(complaint) => return Ok(row.without(&complaint)),
+            ProgramOutput::Packets(all) => all,
+            ProgramOutput::NotEthernet => return Ok(row.without("not of Ethernet")),
+            ProgramOutput::Nothing(complaint) => return Ok(row.without(&complaint)),
         };
         row.packets = all.len();
-        let subjects = Subjects::of(&all);
+        let subjects = Subjects::from_records(&all);
         let filled = expressions.iter().filter_map(|expression| subjects.fill(expression));
         // First without one: all packets are read as they are.
         for expression in iter::once(String::new()).chain(filled) {
@@ -264,7 +264,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(rows: &[Row]) -> Totals {
+    fn from_rows(rows: &[Row]) -> Totals {
         let mut sum = Totals::default();
         for row in rows {
             let different = row.differences.len();
@@ -306,7 +306,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for row in &mut rows {
         row.exception = exceptions.get(&row.capture).cloned();
     }
-    let totals = Totals::of(&rows);
+    let totals = Totals::from_rows(&rows);
     if args.json {
         let all = serde_json::json!({
             "captures": rows, "expressions": expressions.len(), "totals": totals
@@ -340,7 +340,7 @@ fn compare(programs: &Programs, captures: &[Capture], expressions: &[&str]) -> R
     };
     let rows = || {
         let row = |(number, capture): (usize, &Capture)| {
-            Row::of(programs, capture, expressions).map(|row| (number, row))
+            Row::compare(programs, capture, expressions).map(|row| (number, row))
         };
         iter::from_fn(take).map(row).collect::<Result<Vec<_>>>()
     };
@@ -474,6 +474,6 @@ mod tests {
             explained: 0,
             outdated: vec!["a/b/c.pcap".to_owned()],
         };
-        assert_eq!(Totals::of(&rows), totals);
+        assert_eq!(Totals::from_rows(&rows), totals);
     }
 }

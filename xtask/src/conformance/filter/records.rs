@@ -69,7 +69,7 @@ pub(super) struct Subjects {
 }
 
 impl Subjects {
-    pub(super) fn of(records: &[Record]) -> Subjects {
+    pub(super) fn from_records(records: &[Record]) -> Subjects {
         let mut subjects = Subjects::default();
         for record in records {
             subjects.look_at(&record.bytes);
@@ -176,7 +176,8 @@ mod tests {
         let mut tagged = frame.clone();
         tagged.extend([0x81, 0, 0, 5, 0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 17, 0, 0]);
         tagged.extend([10, 1, 2, 3, 10, 9, 9, 9, 0x30, 0x39, 0, 53]);
-        let subjects = Subjects::of(&[record(0, &[1]), record(0, &frame), record(0, &tagged)]);
+        let subjects =
+            Subjects::from_records(&[record(0, &[1]), record(0, &frame), record(0, &tagged)]);
         let cases = [
             ("ip", Some("ip")),
             ("ether src $ether", Some("ether src 02:00:00:00:00:af")),

@@ -22,7 +22,7 @@ impl Exceptions {
     }
 
     /// Returns the reason why a case fails.
-    pub(super) fn of(&self, file: &str, number: usize) -> Option<&str> {
+    pub(super) fn reason(&self, file: &str, number: usize) -> Option<&str> {
         let case = format!("{file} #{number}");
         let known = |key: &str| self.fails.get(key).or_else(|| self.may_fail.get(key));
         known(&case).or_else(|| known(file)).map(String::as_str)
@@ -56,7 +56,7 @@ mod tests {
              [may-fail]\n\"meter: c\" = \"three\"\n",
         )
         .expect("valid");
-        let of = |file, number| exceptions.of(file, number);
+        let of = |file, number| exceptions.reason(file, number);
         assert_eq!([of("match: a", 7), of("match: b", 2)], [Some("one"), Some("two")]);
         assert_eq!([of("match: b", 1), of("meter: c", 1)], [None, Some("three")]);
         let cases = |second| {

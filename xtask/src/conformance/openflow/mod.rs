@@ -42,7 +42,7 @@ pub(crate) struct Args {
     suite: String,
     /// Run only one of the two; of Open vSwitch what is known is shown.
     #[arg(long, value_enum)]
-    only: Option<Who>,
+    only: Option<SwitchName>,
     /// How many lots of cases run at a time.
     #[arg(long, default_value_t = 6)]
     jobs: usize,
@@ -75,7 +75,7 @@ pub(crate) struct Args {
 
 /// One of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Who {
+enum SwitchName {
     Ours,
     Ovs,
 }
@@ -96,7 +96,7 @@ struct Row {
 
 /// Open vSwitch's outcomes, as they are kept.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept(Vec<(Case, Outcome)>);
+struct StoredOutcomes(Vec<(Case, Outcome)>);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some(sets) = args.differential {
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let exceptions = Exceptions::load()?;
     let theirs = theirs(args, &files)?;
     let ours = match args.only {
-        Some(Who::Ovs) => Outcomes::new(),
+        Some(SwitchName::Ovs) => Outcomes::new(),
         _ => {
             let program = match &args.program {
                 Some(program) => program.canonicalize()?,
@@ -144,21 +144,21 @@ fn theirs(args: &Args, files: &[File]) -> Result<Outcomes> {
     let path = folder.join(format!("open-vswitch-{version}.json"));
     let mut known = Outcomes::new();
     if let Ok(text) = fs::read(&path) {
-        let kept: Kept = serde_json::from_slice(&text)?;
+        let kept: StoredOutcomes = serde_json::from_slice(&text)?;
         known.extend(kept.0);
     }
     let is_known = |file: &File| {
         known.keys().filter(|case| case.file == file.title).count() == file.cases.len()
     };
     let wanted: Vec<File> = match args.only {
-        Some(Who::Ours) => Vec::new(),
+        Some(SwitchName::Ours) => Vec::new(),
         _ => files.iter().filter(|file| args.again || !is_known(file)).cloned().collect(),
     };
     if !wanted.is_empty() {
         let found = all(Target::OpenVswitch, &wanted, args.jobs)?;
         known.retain(|case, _| !wanted.iter().any(|file| file.title == case.file));
         known.extend(found);
-        let kept = Kept(known.clone().into_iter().collect());
+        let kept = StoredOutcomes(known.clone().into_iter().collect());
         fs::write(&path, serde_json::to_vec(&kept)?)?;
     }
     Ok(known)
@@ -205,7 +205,7 @@ fn again(
             let mut cases = outcomes.iter().filter(|(case, _)| case.file == file.title);
             let missing = cases.clone().count() < file.cases.len();
             let fails = |(case, outcome): (&Case, &Outcome)| {
-                outcome.is_err() && exceptions.of(&case.file, case.number).is_none()
+                outcome.is_err() && exceptions.reason(&case.file, case.number).is_none()
             };
             missing || file.measures && cases.any(fails)
         };
@@ -233,7 +233,7 @@ fn rows(files: &[File], theirs: &Outcomes, ours: &Outcomes, exceptions: &Excepti
                 case: format!("#{number} {name}"),
                 open_vswitch: theirs.get(&case).cloned(),
                 ours: ours.get(&case).cloned(),
-                exception: exceptions.of(&file.title, number).map(str::to_owned),
+                exception: exceptions.reason(&file.title, number).map(str::to_owned),
             });
         }
     }
@@ -251,7 +251,7 @@ fn report(args: &Args, rows: &[Row], exceptions: &Exceptions) -> Result<()> {
     let theirs = count(&|row| passed(&row.open_vswitch));
     let ours = count(&|row| passed(&row.ours));
     eprintln!("of {} cases Open vSwitch passes {theirs}, ours {ours}", rows.len());
-    if args.only == Some(Who::Ovs) {
+    if args.only == Some(SwitchName::Ovs) {
         return Ok(());
     }
     let failed = |row: &&Row| !passed(&row.ours);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::devices::{self, Stand};
+use super::devices::{self, Replacement};
 use super::text::{self, Declaration};
 use super::traffic::{self, Addresses};
 
@@ -32,8 +32,8 @@ pub(crate) fn substitute(
     let mut outputs = 0;
     let text =
         text::substitute(flat, declarations, |declaration| match devices::stand(declaration) {
-            Stand::Itself => other(declaration),
-            Stand::Input(name) => {
+            Replacement::Itself => other(declaration),
+            Replacement::Input(name) => {
                 let number = inputs.iter().position(|input| *input == name);
                 let number = number.unwrap_or_else(|| {
                     inputs.push(name);
@@ -41,7 +41,7 @@ pub(crate) fn substitute(
                 });
                 Some(format!("FromDump({}, TIMING true, STOP false)", input(number)))
             }
-            Stand::Output => {
+            Replacement::Output => {
                 outputs += 1;
                 Some(format!("ToDump({}, SNAPLEN 0, UNBUFFERED true)", output(outputs - 1)))
             }

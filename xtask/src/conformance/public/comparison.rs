@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::Programs;
 use super::captures::{self, OnCaptures, packet_difference, packets_in};
 use super::devices;
-use super::room::{Ended, Room};
+use super::sandbox::{ProgramResult, Sandbox};
 use super::text::Declaration;
 use super::traffic::Addresses;
 
@@ -93,7 +93,7 @@ struct Observed {
 }
 
 pub(super) fn compare(
-    room: &Room,
+    sandbox: &Sandbox,
     programs: &Programs,
     flat: &str,
     declarations: &[Declaration],
@@ -102,23 +102,23 @@ pub(super) fn compare(
     if let Some(reason) = devices::unfit(declarations) {
         return Ok(Comparison::LeftOut(reason));
     }
-    let (on_captures, mut addresses) = prepare(room, flat, declarations)?;
+    let (on_captures, mut addresses) = prepare(sandbox, flat, declarations)?;
     let outputs = on_captures.outputs;
     // Those it starts with.
-    on_captures.write_inputs(room.here(), &addresses)?;
-    let (handlers, own) = handlers(room, programs, declarations)?;
+    on_captures.write_inputs(sandbox.here(), &addresses)?;
+    let (handlers, own) = handlers(sandbox, programs, declarations)?;
     for address in own {
         addresses.add_own(address);
     }
-    on_captures.write_inputs(room.here(), &addresses)?;
+    on_captures.write_inputs(sandbox.here(), &addresses)?;
     let mut words = vec!["--simtime"];
     words.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
     words.push(FILE);
-    let ended = room.run(&programs.click, &words)?;
+    let ended = sandbox.run(&programs.click, &words)?;
     if ended.endless || !ended.success {
         return Ok(Comparison::LeftOut(format!("Click: {}", ended.complaint())));
     }
-    let mut click = observe(room, outputs, &handlers, &ended)?;
+    let mut click = observe(sandbox, outputs, &handlers, &ended)?;
     let moved = |(name, value): (&String, &String)| name.ends_with("count") && value != "0";
     let packets = click.outputs.iter().map(Vec::len).sum();
     if packets == 0 && !click.handlers.iter().any(moved) {
@@ -134,12 +134,12 @@ pub(super) fn compare(
         }
         let vector = vector.to_string();
         let words: Vec<&str> = ["--vector", &vector].into_iter().chain(words.clone()).collect();
-        let ended = room.run(&programs.our_click, &words)?;
+        let ended = sandbox.run(&programs.our_click, &words)?;
         if ended.endless || !ended.success {
             let complaint = ended.complaint();
             return Ok(Comparison::Different(format!("at frame limit {vector}: {complaint}")));
         }
-        let mut ours = observe(room, outputs, &handlers, &ended)?;
+        let mut ours = observe(sandbox, outputs, &handlers, &ended)?;
         if frames {
             mask_errors(&mut ours);
         }
@@ -153,19 +153,19 @@ pub(super) fn compare(
 /// Writes the configuration on captures. Hosts have the addresses it names, and those of its
 /// interfaces.
 fn prepare(
-    room: &Room,
+    sandbox: &Sandbox,
     flat: &str,
     declarations: &[Declaration],
 ) -> Result<(OnCaptures, Addresses)> {
-    let mut addresses = Addresses::of(flat);
+    let mut addresses = Addresses::parse(flat);
     for number in 1..=devices::interfaces(declarations).len() as u8 {
-        let (mac, address) = Room::addresses(number);
+        let (mac, address) = Sandbox::addresses(number);
         addresses.add_mac(mac);
         addresses.add(address);
     }
     let on_captures = captures::substitute(flat, declarations, devices::in_sequence);
     let text = format!("{}\n{}", on_captures.text, captures::end(&[]));
-    let path = room.here().join(FILE);
+    let path = sandbox.here().join(FILE);
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok((on_captures, addresses))
 }
@@ -173,11 +173,11 @@ fn prepare(
 /// The handlers that count, of all of Click's elements that have them, and the addresses that
 /// elements have.
 fn handlers(
-    room: &Room,
+    sandbox: &Sandbox,
     programs: &Programs,
     declarations: &[Declaration],
 ) -> Result<(Vec<String>, Vec<Ipv4Addr>)> {
-    let all = room.run(&programs.click, &["-q", "-h", "*.handlers", FILE])?;
+    let all = sandbox.run(&programs.click, &["-q", "-h", "*.handlers", FILE])?;
     let (mut found, mut addresses) = (Vec::new(), Vec::new());
     for (name, list) in answers(&all.stdout) {
         let element = name.trim_end_matches(".handlers");
@@ -196,16 +196,21 @@ fn handlers(
         }
     }
     let words = ["-q", FILE].into_iter().chain(addresses.iter().map(String::as_str));
-    let own = room.run(&programs.click, &words.collect::<Vec<_>>())?;
+    let own = sandbox.run(&programs.click, &words.collect::<Vec<_>>())?;
     let own = own.stdout.lines().filter_map(|line| line.trim().parse().ok());
     Ok((found, own.collect()))
 }
 
 /// Reads the output of a run, and removes it.
-fn observe(room: &Room, outputs: usize, handlers: &[String], ended: &Ended) -> Result<Observed> {
+fn observe(
+    sandbox: &Sandbox,
+    outputs: usize,
+    handlers: &[String],
+    ended: &ProgramResult,
+) -> Result<Observed> {
     let mut packets = Vec::new();
     for number in 0..outputs {
-        let path = room.here().join(captures::output(number));
+        let path = sandbox.here().join(captures::output(number));
         packets.push(packets_in(&path).with_context(|| format!("cannot read {}", path.display()))?);
         fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     }

@@ -47,7 +47,7 @@ const UNFIT: [&str; 23] = [
 
 /// Replacement of an element's class and arguments when a configuration runs on captures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum Replacement {
     /// It stays as it is.
     Itself,
     /// Packets come from the capture of this interface.
@@ -101,15 +101,15 @@ pub(super) fn unfit(declarations: &[Declaration]) -> Option<String> {
 }
 
 /// Returns the replacement of an element.
-pub(crate) fn stand(declaration: &Declaration) -> Stand {
+pub(crate) fn stand(declaration: &Declaration) -> Replacement {
     let class = declaration.class.as_str();
     let device = [KERNEL, TUNNELS, PORTS].iter().any(|classes| classes.contains(&class));
     if class == "FromDump" || (device && class.starts_with("From")) {
-        Stand::Input(declaration.first().to_owned())
+        Replacement::Input(declaration.first().to_owned())
     } else if device || WRITERS.contains(&class) {
-        Stand::Output
+        Replacement::Output
     } else {
-        Stand::Itself
+        Replacement::Itself
     }
 }
 
@@ -157,10 +157,10 @@ mod tests {
         let text = "define($a 3 , $b 4); d :: FromDPDKDevice($b); e :: ToDPDKDevice(4);";
         assert_eq!(mapped(text, &declarations(text)), ["4"]);
         let stands: Vec<_> = found.iter().map(stand).collect();
-        let input = |name: &str| Stand::Input(name.to_owned());
+        let input = |name: &str| Replacement::Input(name.to_owned());
         assert_eq!(stands[0], input("eth0"));
-        assert_eq!(stands[1..4], [Stand::Output, Stand::Itself, Stand::Itself]);
-        assert_eq!(stands[4..], [Stand::Output, input("x.pcap")]);
+        assert_eq!(stands[1..4], [Replacement::Output, Replacement::Itself, Replacement::Itself]);
+        assert_eq!(stands[4..], [Replacement::Output, input("x.pcap")]);
         assert_eq!(unfit(&found), None);
         assert!(unfit(&declarations("r :: RED(1, 2, 0.5)")).is_some());
     }

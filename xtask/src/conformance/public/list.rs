@@ -11,7 +11,7 @@ const LIST: &str = include_str!("list.tsv");
 /// Platform a configuration was written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum Platform {
     /// Click itself.
     Click,
     /// DPDK or netmap, mostly through `FastClick`.
@@ -25,7 +25,7 @@ pub(super) enum Kind {
 /// A file of the list.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    pub(super) kind: Kind,
+    pub(super) kind: Platform,
     /// `OWNER/NAME` on GitHub.
     pub(super) repository: String,
     pub(super) commit: String,
@@ -43,10 +43,10 @@ impl Entry {
         };
         let variables = rest.iter().flat_map(|words| words.split(' ')).map(str::to_owned).collect();
         let kind = match kind {
-            "click" => Kind::Click,
-            "dpdk" => Kind::Dpdk,
-            "wifi" => Kind::Wifi,
-            "library" => Kind::Library,
+            "click" => Platform::Click,
+            "dpdk" => Platform::Dpdk,
+            "wifi" => Platform::Wifi,
+            "library" => Platform::Library,
             other => bail!("list.tsv: there is no kind `{other}`"),
         };
         let [repository, commit, path] = [repository, commit, path].map(str::to_owned);
@@ -100,9 +100,11 @@ mod tests {
     fn the_list_is_large_and_of_many_sources() {
         let entries = entries().unwrap();
         let count = |kind| entries.iter().filter(|entry| entry.kind == kind).count();
-        assert!(count(Kind::Click) + count(Kind::Wifi) >= 150 && count(Kind::Dpdk) >= 30);
+        assert!(
+            count(Platform::Click) + count(Platform::Wifi) >= 150 && count(Platform::Dpdk) >= 30
+        );
         let mut repositories = BTreeMap::new();
-        for entry in entries.iter().filter(|entry| entry.kind == Kind::Click) {
+        for entry in entries.iter().filter(|entry| entry.kind == Platform::Click) {
             *repositories.entry(&entry.repository).or_insert(0) += 1;
         }
         assert!(repositories.len() >= 40 && repositories.values().all(|&files| files <= 40));

@@ -8,7 +8,7 @@ pub(crate) mod captures;
 mod comparison;
 pub(crate) mod devices;
 mod list;
-mod room;
+mod sandbox;
 pub(crate) mod text;
 pub(crate) mod traffic;
 
@@ -20,8 +20,8 @@ use linerate_testlab::Lab;
 use serde::Serialize;
 
 use self::comparison::Comparison;
-use self::list::{Entry, Kind};
-use self::room::Room;
+use self::list::{Entry, Platform};
+use self::sandbox::Sandbox;
 use crate::shell;
 
 /// Our programs that are judged.
@@ -111,7 +111,7 @@ impl Verdict {
         *self == Verdict::Accepts
     }
 
-    fn of(ended: &room::Ended) -> Verdict {
+    fn from_result(ended: &sandbox::ProgramResult) -> Verdict {
         if ended.success { Verdict::Accepts } else { Verdict::Refuses(ended.complaint()) }
     }
 }
@@ -120,7 +120,7 @@ impl Verdict {
 #[derive(Debug, Serialize)]
 struct Row {
     configuration: String,
-    kind: Kind,
+    kind: Platform,
     /// Nothing for DPDK and netmap, which stock Click does not know.
     click: Option<Verdict>,
     /// Our `click`; nothing where devices must be mapped, which `linerate` does.
@@ -165,7 +165,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(rows: &[Row], kind: Kind) -> Totals {
+    fn from_rows(rows: &[Row], kind: Platform) -> Totals {
         let listed: Vec<&Row> = rows.iter().filter(|row| row.kind == kind).collect();
         let counted: Vec<_> = listed.iter().filter(|row| row.counts()).collect();
         let accepted = counted.iter().filter(|row| row.we_accept()).count();
@@ -191,7 +191,7 @@ struct Runs {
 }
 
 impl Runs {
-    fn of(rows: &[Row]) -> Runs {
+    fn from_rows(rows: &[Row]) -> Runs {
         let mut runs = Runs::default();
         for row in rows {
             let Some(comparison) = &row.comparison else { continue };
@@ -216,7 +216,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         bail!("network namespaces need root");
     }
     let mut entries = list::read(&args.configurations)?;
-    entries.retain(|entry| entry.kind != Kind::Library && entry.name().contains(&args.only));
+    entries.retain(|entry| entry.kind != Platform::Library && entry.name().contains(&args.only));
     if entries.is_empty() {
         bail!("no configuration has `{}` in its name", args.only);
     }
@@ -231,9 +231,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         row.exception = exceptions.get(&row.configuration).cloned();
         rows.push(row);
     }
-    let totals = |kind| Totals::of(&rows, kind);
-    let (click, dpdk, wifi) = (totals(Kind::Click), totals(Kind::Dpdk), totals(Kind::Wifi));
-    let runs = Runs::of(&rows);
+    let totals = |kind| Totals::from_rows(&rows, kind);
+    let (click, dpdk, wifi) =
+        (totals(Platform::Click), totals(Platform::Dpdk), totals(Platform::Wifi));
+    let runs = Runs::from_rows(&rows);
     if args.json {
         let all = serde_json::json!({
             "configurations": rows, "click": click, "dpdk": dpdk, "wifi": wifi,
@@ -259,11 +260,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<Row> {
-    let mut room = Room::new(lab, entry, &args.configurations, args.timeout)?;
-    let file = room.file.to_string_lossy().into_owned();
+    let mut sandbox = Sandbox::new(lab, entry, &args.configurations, args.timeout)?;
+    let file = sandbox.file.to_string_lossy().into_owned();
     let variables = entry.variables.iter().map(String::as_str);
     let words: Vec<&str> = std::iter::once(file.as_str()).chain(variables).collect();
-    let flat = room.run(&programs.flatten, &words)?.stdout;
+    let flat = sandbox.run(&programs.flatten, &words)?.stdout;
     let declarations = text::declarations(&flat);
     let row = |click, our_click, linerate| Row {
         configuration: entry.name(),
@@ -274,31 +275,32 @@ fn judge(lab: &Lab, entry: &Entry, programs: &Programs, args: &Args) -> Result<R
         comparison: None,
         exception: None,
     };
-    if entry.kind == Kind::Dpdk {
+    if entry.kind == Platform::Dpdk {
         let mapped = devices::mapped(&flat, &declarations);
         let mut words = vec!["check".to_owned(), file];
         words.extend(entry.variables.iter().cloned());
         for (number, device) in mapped.iter().enumerate() {
             let interface = format!("port-{number}");
-            room.add_interface(&interface);
+            sandbox.add_interface(&interface);
             words.extend(["--device".to_owned(), format!("{device}=packet:{interface}")]);
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let linerate = Verdict::of(&room.run(&programs.linerate, &words)?);
+        let linerate = Verdict::from_result(&sandbox.run(&programs.linerate, &words)?);
         return Ok(row(None, None, linerate));
     }
     for interface in devices::interfaces(&declarations) {
-        room.add_interface(&interface);
+        sandbox.add_interface(&interface);
     }
     let quit = ["-q", file.as_str()];
-    let click = Verdict::of(&room.run(&programs.click, &quit)?);
-    let our_click = Verdict::of(&room.run(&programs.our_click, &quit)?);
-    let linerate = Verdict::of(&room.run(&programs.linerate, &["check", &file])?);
+    let click = Verdict::from_result(&sandbox.run(&programs.click, &quit)?);
+    let our_click = Verdict::from_result(&sandbox.run(&programs.our_click, &quit)?);
+    let linerate = Verdict::from_result(&sandbox.run(&programs.linerate, &["check", &file])?);
     let mut row = row(Some(click), Some(our_click), linerate);
     if args.run && row.counts() && row.we_accept() {
-        let comparison = comparison::compare(&room, programs, &flat, &declarations, &args.vectors)?;
+        let comparison =
+            comparison::compare(&sandbox, programs, &flat, &declarations, &args.vectors)?;
         if let (Comparison::Different(_), Some(folder)) = (&comparison, &args.keep) {
-            room.keep(&folder.join(entry.name().replace('/', "+")))?;
+            sandbox.keep(&folder.join(entry.name().replace('/', "+")))?;
         }
         row.comparison = Some(comparison);
     }
@@ -360,14 +362,14 @@ mod tests {
         };
         let yes = || Verdict::Accepts;
         let rows = [
-            row(Kind::Click, Some(yes()), Some(yes()), yes()),
-            row(Kind::Click, Some(yes()), Some(yes()), refuses()),
-            row(Kind::Click, Some(refuses()), Some(yes()), yes()),
-            row(Kind::Dpdk, None, None, refuses()),
+            row(Platform::Click, Some(yes()), Some(yes()), yes()),
+            row(Platform::Click, Some(yes()), Some(yes()), refuses()),
+            row(Platform::Click, Some(refuses()), Some(yes()), yes()),
+            row(Platform::Dpdk, None, None, refuses()),
         ];
         let totals = Totals { listed: 3, counted: 2, accepted: 1, percent: 50.0 };
-        assert_eq!(Totals::of(&rows, Kind::Click), totals);
-        assert_eq!(Totals::of(&rows, Kind::Dpdk).accepted, 0);
+        assert_eq!(Totals::from_rows(&rows, Platform::Click), totals);
+        assert_eq!(Totals::from_rows(&rows, Platform::Dpdk).accepted, 0);
         assert_eq!(rows[1].complaint(), "no");
     }
 }

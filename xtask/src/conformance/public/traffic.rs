@@ -40,7 +40,7 @@ pub(crate) struct Addresses {
 
 impl Addresses {
     /// All that a configuration names, and those of its interfaces.
-    pub(crate) fn of(text: &str) -> Addresses {
+    pub(crate) fn parse(text: &str) -> Addresses {
         let mut all = Addresses::default();
         let is_part = |letter: char| letter.is_ascii_hexdigit() || matches!(letter, '.' | ':');
         for piece in text.split(|letter| !is_part(letter)) {
@@ -388,7 +388,7 @@ mod tests {
     fn addresses_are_those_of_the_text() {
         let text = "AddressInfo(a 18.26.4.0/24 0:50:ba:85:84:A9, b 0.0.0.0/0); c :: \
                     ARPResponder(18.26.4.24 00:50:ba:85:84:a9);";
-        let found = Addresses::of(text);
+        let found = Addresses::parse(text);
         assert_eq!(found.v4, [Ipv4Addr::new(18, 26, 4, 77), Ipv4Addr::new(18, 26, 4, 24)]);
         assert_eq!(found.mac, [[0, 0x50, 0xba, 0x85, 0x84, 0xa9]]);
     }
@@ -408,7 +408,7 @@ mod tests {
     #[test]
     fn captures_are_repeatable() {
         let folder = tempfile::tempdir().unwrap();
-        let addresses = Addresses::of("1.2.3.4");
+        let addresses = Addresses::parse("1.2.3.4");
         let read = |seed| {
             let path = folder.path().join("x");
             write(&path, &addresses, seed).unwrap();

@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Interval of looking for signals, and for a server that is not there.
-const ALERT: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Counts of packets.
 #[derive(Debug, Clone, Copy, Default)]
-struct Done {
+struct PacketCounts {
     packets: u64,
     bytes: u64,
     sent: u64,
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
     )?;
     let begun = Instant::now();
     let mut next = begun + args.showing.interval;
-    let (mut done, mut last) = (Done::default(), (begun, Done::default()));
+    let (mut done, mut last) = (PacketCounts::default(), (begun, PacketCounts::default()));
     let mut before = consumer.figures();
     let ended = loop {
         let now = Instant::now();
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
         if stop.is_raised() || enough {
             break None;
         }
-        let patience = ALERT.min(next.saturating_duration_since(now));
+        let patience = POLL_INTERVAL.min(next.saturating_duration_since(now));
         match turn(&mut consumer, patience, args, &mut done, file.as_mut()) {
             Ok(()) => {}
             Err(Failure::Client(error)) if error.is_end() && args.again => {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Attach) -> Result<()> {
                 consumer = loop {
                     match Consumer::attach(&args.address, &args.name) {
                         Ok(consumer) => break consumer,
-                        Err(_) if !stop.is_raised() => thread::sleep(ALERT),
+                        Err(_) if !stop.is_raised() => thread::sleep(POLL_INTERVAL),
                         Err(error) => return Err(error.into()),
                     }
                 };
@@ -124,7 +124,7 @@ fn turn(
     consumer: &mut Consumer,
     patience: Duration,
     args: &Attach,
-    done: &mut Done,
+    done: &mut PacketCounts,
     file: Option<&mut File>,
 ) -> Result<(), Failure> {
     let left = args.count.map_or(u64::MAX, |count| count - done.packets);
@@ -158,7 +158,7 @@ impl File {
     fn create(args: &Attach) -> Result<Option<File>, Error> {
         let Some(path) = &args.write else { return Ok(None) };
         let options =
-            Options { interface: Some(args.name.clone()), ..Options::new(Format::of(path)) };
+            Options { interface: Some(args.name.clone()), ..Options::new(Format::from_path(path)) };
         let limits = Limits {
             bytes: args.rotate_size.map(|bytes| bytes as u64),
             duration: args.rotate_time,
@@ -180,7 +180,7 @@ impl File {
         }
     }
 
-    fn set_counts(&mut self, done: &Done) {
+    fn set_counts(&mut self, done: &PacketCounts) {
         let counts = Counts { received: done.packets + done.lost, dropped: done.lost };
         match self {
             File::One(file) => file.set_counts(counts),
@@ -207,8 +207,8 @@ fn row(
     live: &mut Live,
     time: Duration,
     interval: Duration,
-    last: &Done,
-    done: &Done,
+    last: &PacketCounts,
+    done: &PacketCounts,
     waiting: u64,
 ) -> std::io::Result<()> {
     let rate = |count: u64| count as f64 / interval.as_secs_f64();

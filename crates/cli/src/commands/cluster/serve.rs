@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn run(args: &Serve, library: &Library) -> Result<()> {
     let subject = Subject {
         socket: args.socket.clone(),
-        ..Subject::of(&args.configuration, library, args.watch)?
+        ..Subject::from_configuration(&args.configuration, library, args.watch)?
     };
     if args.precompute {
         return say_memory(subject, args);

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Interval of looking for signals.
-const ALERT: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) fn status(args: &Status) -> Result<()> {
     let view = Connection::open(&args.asked.address)?.figures()?;
@@ -70,7 +70,7 @@ pub(crate) fn top(args: &Top) -> Result<()> {
     while !stop.is_raised() && args.duration.is_none_or(|limit| begun_at.elapsed() < limit) {
         let next = last.0 + args.interval;
         while Instant::now() < next && !stop.is_raised() {
-            thread::sleep(ALERT.min(next.saturating_duration_since(Instant::now())));
+            thread::sleep(POLL_INTERVAL.min(next.saturating_duration_since(Instant::now())));
         }
         // Asked anew each time: it brings figures up to date, and says when the server has ended.
         connection.figures()?;

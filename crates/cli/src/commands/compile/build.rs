@@ -26,20 +26,20 @@ use super::{
 use crate::{args::Compile, exit::cannot_write, terminal};
 
 /// Interval of looking for signals.
-const ALERT: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of progress lines where lines cannot be written anew.
 const NEWS: Duration = Duration::from_secs(10);
 
 /// A program that was built. The folder is locked as long as this lives.
 #[derive(Debug)]
-pub(super) struct Built {
+pub(super) struct BuildResult {
     folder: PathBuf,
     program: PathBuf,
     outcome: Result<(), String>,
     _lock: File,
 }
 
-impl Built {
+impl BuildResult {
     /// The versions of dependencies it was built with.
     pub(super) fn lock_file(&self) -> PathBuf {
         self.folder.join("Cargo.lock")
@@ -62,7 +62,7 @@ pub(super) fn build(
     files: &[GeneratedFile],
     stop: &Stop,
     say: &dyn Fn(&str),
-) -> Result<Built> {
+) -> Result<BuildResult> {
     let own = cache()?.join("linerate/compile").join(&toolchain.key);
     let (folder, target) = (own.join("crate"), own.join("target"));
     fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, error))?;
@@ -94,7 +94,7 @@ pub(super) fn build(
     let (status, complaint) = watch(&mut child, args, stop)?;
     let program = target.join(&toolchain.host).join(profile).join(NAME);
     let outcome = if status.success() { Ok(()) } else { Err(explained(&complaint, origin)) };
-    Ok(Built { folder, program, outcome, _lock: lock })
+    Ok(BuildResult { folder, program, outcome, _lock: lock })
 }
 
 /// The user's folder for files that can be made again.
@@ -118,7 +118,7 @@ fn lock(path: &Path, stop: &Stop, say: &dyn Fn(&str)) -> Result<File> {
                 if !std::mem::replace(&mut told, true) {
                     say("waiting until another `linerate compile` is done");
                 }
-                thread::sleep(ALERT);
+                thread::sleep(POLL_INTERVAL);
             }
         }
     }
@@ -171,10 +171,10 @@ fn watch(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, 
             child.wait().context("cannot wait for cargo")?;
             bail!(INTERRUPTED);
         }
-        match news.recv_timeout(ALERT) {
+        match news.recv_timeout(POLL_INTERVAL) {
             Ok(name) => progress.tell(&name),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => thread::sleep(ALERT / 5),
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL_INTERVAL / 5),
         }
         if let Some(status) = child.try_wait().context("cannot wait for cargo")? {
             break status;

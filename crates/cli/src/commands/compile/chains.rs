@@ -6,7 +6,7 @@ use linerate_graph::{Plan, Processing};
 /// Lines like `source -> counter -> sink`; `~>` is where packets are pulled, `[1]` a port that is
 /// not the first.
 pub(super) fn chains(plan: &Plan) -> Vec<String> {
-    let ways = Ways::new(plan);
+    let ways = Connectivity::new(plan);
     let mut done: Vec<Vec<bool>> =
         plan.elements.iter().map(|element| vec![false; element.targets.len()]).collect();
     let mut chains = Vec::new();
@@ -25,19 +25,19 @@ pub(super) fn chains(plan: &Plan) -> Vec<String> {
     chains
 }
 
-struct Ways<'a> {
+struct Connectivity<'a> {
     plan: &'a Plan,
     /// Number of connections to an element.
     into: Vec<usize>,
 }
 
-impl Ways<'_> {
-    fn new(plan: &Plan) -> Ways<'_> {
+impl Connectivity<'_> {
+    fn new(plan: &Plan) -> Connectivity<'_> {
         let mut into = vec![0; plan.elements.len()];
         for target in plan.elements.iter().flat_map(|element| element.targets.iter().flatten()) {
             into[target.element] += 1;
         }
-        Ways { plan, into }
+        Connectivity { plan, into }
     }
 
     /// Returns true if one connection leads to it and one away.

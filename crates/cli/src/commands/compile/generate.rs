@@ -152,7 +152,8 @@ fn manifest(description: &Description, origin: &Origin) -> String {
         commented(&description.configuration),
         env!("CARGO_PKG_VERSION"),
     );
-    let line = |name: &str, more: &str| format!("{name} = {{ {}{more} }}\n", origin.of(name));
+    let line =
+        |name: &str, more: &str| format!("{name} = {{ {}{more} }}\n", origin.dependency(name));
     // Dependencies of other commands are left out.
     text += &line("linerate", ", default-features = false");
     for name in description.crates.keys() {

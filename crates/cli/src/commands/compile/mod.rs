@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Compile, library: &Library) -> Result<()> {
     check(plan, &sources, library, args)?;
 
     let destination = Destination::new(&wanted(args, &source)?, &source)?;
-    let keep = args.keep.as_deref().map(place::Kept::new).transpose()?;
+    let keep = args.keep.as_deref().map(place::CrateFolder::new).transpose()?;
     let toolchain = Toolchain::find(&args.target_cpu)?;
     let origin = Origin::find(args.source.as_deref())?;
     let files = generate::files(&description, &origin);
@@ -107,7 +107,7 @@ fn check(plan: Plan, sources: &SourceMap, library: &Library, args: &Compile) -> 
     let warnings = match Router::check(plan, library, ports, &Options::default()) {
         Ok(warnings) => warnings,
         Err(error) => {
-            let error = ConfigurationError::of(error, sources);
+            let error = ConfigurationError::from_build_error(error, sources);
             let known = error.downcast_ref::<ConfigurationError>();
             let Some(missing) = known.and_then(ConfigurationError::missing_here) else {
                 return Err(error);

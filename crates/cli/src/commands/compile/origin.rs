@@ -53,7 +53,7 @@ impl Origin {
     }
 
     /// The place of a crate, in the words of a manifest.
-    pub(super) fn of(&self, name: &str) -> String {
+    pub(super) fn dependency(&self, name: &str) -> String {
         match self {
             Origin::Folder(folder) => {
                 let path = match name.strip_prefix("linerate-elements-") {
@@ -122,6 +122,6 @@ mod tests {
         assert!(other.starts_with("--source /: there is no source of Linerate"), "{other}");
         assert!(Origin::find(Some("/nowhere")).unwrap_err().to_string().contains("No such file"));
         let git = Origin::find(Some("https://example.org/x")).unwrap();
-        assert_eq!(git.of("linerate"), "git = \"https://example.org/x\"");
+        assert_eq!(git.dependency("linerate"), "git = \"https://example.org/x\"");
     }
 }

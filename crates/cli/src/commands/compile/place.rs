@@ -61,7 +61,7 @@ impl Destination {
     /// Puts a copy of `program` there, whole or not at all, and returns how large it is.
     pub(super) fn put(&self, program: &Path) -> Result<u64> {
         let name = self.0.file_name().unwrap_or_default().to_string_lossy();
-        let beside = Removed(self.folder().join(format!(".{name}.{}", process::id())));
+        let beside = RemoveOnDrop(self.folder().join(format!(".{name}.{}", process::id())));
         let put = || {
             let size = fs::copy(program, &beside.0)?;
             // The mode of cargo's file depends on the user's mask, as that of this does.
@@ -75,9 +75,9 @@ impl Destination {
 }
 
 /// A file that does not stay. Once it has been renamed there is nothing to remove.
-struct Removed(PathBuf);
+struct RemoveOnDrop(PathBuf);
 
-impl Drop for Removed {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -85,11 +85,11 @@ impl Drop for Removed {
 
 /// A folder for the crate.
 #[derive(Debug)]
-pub(super) struct Kept(PathBuf);
+pub(super) struct CrateFolder(PathBuf);
 
-impl Kept {
+impl CrateFolder {
     /// Takes a folder that is empty, not yet there, or has a crate that was kept before.
-    pub(super) fn new(folder: &Path) -> Result<Kept> {
+    pub(super) fn new(folder: &Path) -> Result<CrateFolder> {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         let is_ours = manifest.lines().next().is_some_and(|line| line.contains(MARK));
         let entries = fs::read_dir(folder).map(Iterator::count).unwrap_or(0);
@@ -97,7 +97,7 @@ impl Kept {
             let why = "there is something else; name another folder, or an empty one";
             return Err(UsageError(format!("--keep {}: {why}", folder.display())).into());
         }
-        Ok(Kept(folder.into()))
+        Ok(CrateFolder(folder.into()))
     }
 
     pub(super) fn write(&self, files: &[GeneratedFile], lock: &Path) -> Result<()> {
@@ -174,12 +174,12 @@ mod tests {
         };
         let none = folder.path().join("none");
         for text in ["a", "b"] {
-            let kept = Kept::new(&folder.path().join("new")).unwrap();
+            let kept = CrateFolder::new(&folder.path().join("new")).unwrap();
             kept.write(&crates(text), &none).unwrap();
         }
         let texts = fs::read_dir(folder.path().join("new/configuration")).unwrap();
         let names: Vec<_> = texts.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["b.click"]);
-        assert!(refusal(Kept::new(folder.path())).contains("something else"));
+        assert!(refusal(CrateFolder::new(folder.path())).contains("something else"));
     }
 }

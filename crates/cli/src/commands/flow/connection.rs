@@ -16,7 +16,7 @@ use linerate_host::RuntimeDirectory;
 use crate::{
     args::{FlowAt, SwitchTarget},
     commands::switch,
-    exit::{Code, Told, UsageError},
+    exit::{Code, ReportedError, UsageError},
 };
 
 /// Advice when no switch is found.
@@ -32,7 +32,8 @@ pub(in crate::commands) fn open_flow_socket(directory: &RuntimeDirectory, name: 
 
 /// The socket of a switch that runs. The directory is this account's, so the socket is, too.
 fn running(name: &str) -> Result<PathBuf> {
-    let directory = RuntimeDirectory::open()?.ok_or_else(|| Told::of(Code::File, ADVICE))?;
+    let directory =
+        RuntimeDirectory::open()?.ok_or_else(|| ReportedError::with_code(Code::File, ADVICE))?;
     Ok(open_flow_socket(&directory, name))
 }
 

@@ -28,7 +28,7 @@ const MATCH: usize = 56;
 
 /// A flow, and how much it does.
 #[derive(Debug, Clone)]
-pub(super) struct Measured {
+pub(super) struct FlowRate {
     pub(super) flow: FlowStats,
     /// Packets per second.
     pub(super) packets: f64,
@@ -37,36 +37,36 @@ pub(super) struct Measured {
 }
 
 /// Key of a flow, by which two looks at a switch find it.
-type Place = (u8, u16, Match);
+type FlowKey = (u8, u16, Match);
 
-fn place(flow: &FlowStats) -> Place {
+fn place(flow: &FlowStats) -> FlowKey {
     (flow.table, flow.priority, flow.matching.clone())
 }
 
 /// Rates since flows were added.
-fn since_added(flows: Vec<FlowStats>) -> Vec<Measured> {
+fn since_added(flows: Vec<FlowStats>) -> Vec<FlowRate> {
     let measure = |flow: FlowStats| {
         let seconds = flow.duration.duration().map_or(0.0, |time| time.as_secs_f64());
         let rate = |count: u64| {
             if count == u64::MAX || seconds <= 0.0 { 0.0 } else { count as f64 / seconds }
         };
         let (packets, bytes) = (rate(flow.packets), rate(flow.bytes));
-        Measured { flow, packets, bytes }
+        FlowRate { flow, packets, bytes }
     };
     flows.into_iter().map(measure).collect()
 }
 
 /// Counts of flows at the last look.
 #[derive(Debug, Default)]
-pub(super) struct Before(HashMap<Place, (u64, u64)>);
+pub(super) struct LastCounts(HashMap<FlowKey, (u64, u64)>);
 
-impl Before {
-    pub(super) fn of(flows: &[FlowStats]) -> Before {
-        Before(flows.iter().map(|flow| (place(flow), (flow.packets, flow.bytes))).collect())
+impl LastCounts {
+    pub(super) fn from_flows(flows: &[FlowStats]) -> LastCounts {
+        LastCounts(flows.iter().map(|flow| (place(flow), (flow.packets, flow.bytes))).collect())
     }
 
     /// Rates since then. A flow that is new, or was added again, has counted from zero.
-    pub(super) fn rates(&self, flows: Vec<FlowStats>, time: Duration) -> Vec<Measured> {
+    pub(super) fn rates(&self, flows: Vec<FlowStats>, time: Duration) -> Vec<FlowRate> {
         let seconds = time.as_secs_f64().max(1e-9);
         let measure = |flow: FlowStats| {
             let (packets, bytes) = self.0.get(&place(&flow)).copied().unwrap_or((0, 0));
@@ -75,7 +75,7 @@ impl Before {
                 count as f64 / seconds
             };
             let (packets, bytes) = (rate(flow.packets, packets), rate(flow.bytes, bytes));
-            Measured { flow, packets, bytes }
+            FlowRate { flow, packets, bytes }
         };
         flows.into_iter().map(measure).collect()
     }
@@ -88,7 +88,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowDump) -> Result<()> {
     let mut measured = match args.interval {
         None => since_added(flows),
         Some(interval) => {
-            let (before, start) = (Before::of(&flows), Instant::now());
+            let (before, start) = (LastCounts::from_flows(&flows), Instant::now());
             thread::sleep(interval);
             let flows = connection.flows(&request)?;
             before.rates(flows, start.elapsed())
@@ -99,7 +99,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowDump) -> Result<()> {
     let text = if at.json {
         limited(&measured, args.limit).map(|flow| format!("{}\n", object(&syntax, flow))).collect()
     } else if args.plain {
-        let line = |flow: &Measured| format!(" {}\n", syntax.print_flow_stats(&flow.flow));
+        let line = |flow: &FlowRate| format!(" {}\n", syntax.print_flow_stats(&flow.flow));
         limited(&measured, args.limit).map(line).collect()
     } else {
         tables(
@@ -113,7 +113,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowDump) -> Result<()> {
 }
 
 /// Sorts by table, and within a table as is wanted.
-fn sort(flows: &mut [Measured], by: FlowSort) {
+fn sort(flows: &mut [FlowRate], by: FlowSort) {
     flows.sort_by_key(|measured| (measured.flow.table, Reverse(measured.flow.priority)));
     let falling = |one: f64, other: f64| other.total_cmp(&one);
     match by {
@@ -136,7 +136,7 @@ fn known(count: u64) -> u64 {
 }
 
 /// So many of each table.
-fn limited(flows: &[Measured], limit: Option<usize>) -> impl Iterator<Item = &Measured> {
+fn limited(flows: &[FlowRate], limit: Option<usize>) -> impl Iterator<Item = &FlowRate> {
     let mut shown: HashMap<u8, usize> = HashMap::new();
     flows.iter().filter(move |measured| {
         let count = shown.entry(measured.flow.table).or_default();
@@ -156,7 +156,7 @@ pub(super) fn short_age(seconds: u64) -> String {
 }
 
 /// A row below the titles of a table.
-pub(super) fn row(syntax: &Syntax<'_>, measured: &Measured) -> [String; 7] {
+pub(super) fn row(syntax: &Syntax<'_>, measured: &FlowRate) -> [String; 7] {
     let flow = &measured.flow;
     let count = |count: u64| if count == u64::MAX { "-".into() } else { grouped(count) };
     let age = flow.duration.duration().map_or_else(|| "-".into(), |age| short_age(age.as_secs()));
@@ -191,7 +191,7 @@ fn others(flow: &FlowStats) -> String {
 }
 
 /// All flows, a table below the other.
-fn tables(syntax: &Syntax<'_>, flows: &[Measured], limit: Option<usize>, colours: bool) -> String {
+fn tables(syntax: &Syntax<'_>, flows: &[FlowRate], limit: Option<usize>, colours: bool) -> String {
     let paint = |code: &str, text: &str| {
         if colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     };
@@ -249,7 +249,7 @@ fn tables(syntax: &Syntax<'_>, flows: &[Measured], limit: Option<usize>, colours
 }
 
 /// A flow for programs.
-pub(super) fn object(syntax: &Syntax<'_>, measured: &Measured) -> Value {
+pub(super) fn object(syntax: &Syntax<'_>, measured: &FlowRate) -> Value {
     let flow = &measured.flow;
     let count = |count: u64| (count != u64::MAX).then_some(count);
     let seconds =
@@ -321,7 +321,10 @@ table 1: 1 flow, 5,000 packets
 
     #[test]
     fn rates_are_of_what_came_since() {
-        let before = Before::of(&[flow("ip,actions=drop", 100, 1), flow("arp,actions=drop", 9, 1)]);
+        let before = LastCounts::from_flows(&[
+            flow("ip,actions=drop", 100, 1),
+            flow("arp,actions=drop", 9, 1),
+        ]);
         let now = vec![
             flow("ip,actions=drop", 300, 2),
             flow("arp,actions=drop", 5, 1),

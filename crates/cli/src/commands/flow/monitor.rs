@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Interval of looking for signals.
-const ALERT: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) fn run(at: &FlowAt, args: &FlowMonitor) -> Result<()> {
     let mut connection = Connection::open(at)?;
@@ -37,7 +37,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowMonitor) -> Result<()> {
         if left.is_some_and(|left| left.is_zero()) {
             break;
         }
-        let wait = left.unwrap_or(ALERT).min(ALERT);
+        let wait = left.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
         let Some(message) = connection.next(wait)? else { continue };
         let Some((text, object)) = tell(&connection.printing(), message) else { continue };
         output::data(&if at.json { format!("{object}\n") } else { format!("{text}\n") })?;

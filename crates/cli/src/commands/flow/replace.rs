@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// A flow is the only one of its table, priority and match.
-type Place = (u8, u16, Match);
+type FlowKey = (u8, u16, Match);
 
 /// Changes to be made.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowReplace) -> Result<()> {
 
 /// Flows by their place, each of which may be there once.
 fn unique(flows: Vec<FlowMod>, texts: &[Text]) -> Result<Vec<(FlowMod, String)>, UsageError> {
-    let mut seen: HashMap<Place, &Text> = HashMap::new();
+    let mut seen: HashMap<FlowKey, &Text> = HashMap::new();
     let mut wanted = Vec::new();
     for (flow, text) in flows.into_iter().zip(texts) {
         let place = (flow.table, flow.priority, flow.matching.clone());
@@ -122,7 +122,7 @@ fn difference(
     wanted: Vec<(FlowMod, String)>,
     present: Vec<FlowStats>,
 ) -> Difference {
-    let mut found: HashMap<Place, FlowStats> = present
+    let mut found: HashMap<FlowKey, FlowStats> = present
         .into_iter()
         .map(|flow| ((flow.table, flow.priority, flow.matching.clone()), flow))
         .collect();

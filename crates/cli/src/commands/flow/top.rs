@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use super::{
     connection::Connection,
-    dump::{Before, object, row},
+    dump::{LastCounts, object, row},
 };
 use crate::{
     args::{FlowAt, FlowTop},
@@ -23,7 +23,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowTop) -> Result<()> {
     let mut connection = Connection::open(at)?;
     let request = connection.request(&args.like)?;
     let first = connection.flows(&request)?;
-    let (mut before, mut last) = (Before::of(&first), Instant::now());
+    let (mut before, mut last) = (LastCounts::from_flows(&first), Instant::now());
     let anew = io::stdout().is_terminal();
     let mut updates = 0;
     while args.count.is_none_or(|count| updates < count) {
@@ -31,7 +31,7 @@ pub(super) fn run(at: &FlowAt, args: &FlowTop) -> Result<()> {
         let flows = connection.flows(&request)?;
         let elapsed = last.elapsed();
         last = Instant::now();
-        let next = Before::of(&flows);
+        let next = LastCounts::from_flows(&flows);
         let mut measured = before.rates(flows, elapsed);
         before = next;
         measured.sort_by(|one, other| other.packets.total_cmp(&one.packets));

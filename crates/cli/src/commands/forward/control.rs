@@ -9,7 +9,7 @@ use linerate_graph::{Class, Handler, HandlerError, HandlerResult};
 use linerate_worker::{Stop, UsageReader};
 
 use super::{Flow, FlowCounts, Totals};
-use crate::remote::{COMMAND, Commanded};
+use crate::remote::{COMMAND, CommandHandlers};
 
 pub(super) const CLASS: Class = Class {
     name: "Forward",
@@ -31,7 +31,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 /// The figures, for the table and for clients.
-pub(super) struct Board {
+pub(super) struct ForwardCommands {
     state: Mutex<State>,
     stop: Stop,
 }
@@ -53,9 +53,9 @@ impl State {
     }
 }
 
-impl Board {
-    pub(super) fn new(stop: &Stop) -> Board {
-        Board { state: Mutex::default(), stop: stop.clone() }
+impl ForwardCommands {
+    pub(super) fn new(stop: &Stop) -> ForwardCommands {
+        ForwardCommands { state: Mutex::default(), stop: stop.clone() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -92,7 +92,7 @@ impl Board {
     }
 }
 
-impl Commanded for Board {
+impl CommandHandlers for ForwardCommands {
     fn read(&self, handler: &str) -> HandlerResult {
         let flows = self.since_cleared();
         let sum = |of: fn(&FlowCounts) -> u64| -> HandlerResult {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use linerate_graph::{Class, Handler, HandlerError, HandlerResult};
-use linerate_lab::{Change, Pattern, Rate, Sizes, Steering};
+use linerate_lab::{Change, GeneratorControl, Pattern, Rate, Sizes};
 
-use super::{Figures, Readers, Room, Sources};
+use super::{Figures, FrameLimits, Readers, Sources};
 use crate::{
     args::Generate,
-    remote::{COMMAND, Commanded},
+    remote::{COMMAND, CommandHandlers},
 };
 
 pub(super) const CLASS: Class = Class {
@@ -35,12 +35,12 @@ pub(super) const CLASS: Class = Class {
 };
 
 /// State of a generator, and the handles to change it.
-pub(super) struct Helm {
+pub(super) struct GeneratorCommands {
     pattern: Pattern,
     seed: u64,
-    room: Room,
+    room: FrameLimits,
     /// Handles of each worker.
-    steering: Vec<Steering>,
+    generators: Vec<GeneratorControl>,
     readers: Arc<Readers>,
     state: Mutex<State>,
 }
@@ -55,16 +55,16 @@ struct State {
     cleared: Figures,
 }
 
-impl Helm {
+impl GeneratorCommands {
     /// Control of a generator that has just been made.
     pub(super) fn new(
         args: &Generate,
         sources: Sources,
-        room: Room,
+        room: FrameLimits,
         run: u16,
-        steering: Vec<Steering>,
+        generators: Vec<GeneratorControl>,
         readers: Arc<Readers>,
-    ) -> Helm {
+    ) -> GeneratorCommands {
         let described = args.profile.is_none() && args.stream.pcap.is_none();
         let state = State {
             sources,
@@ -74,16 +74,16 @@ impl Helm {
             cleared: Figures::default(),
         };
         let (pattern, seed) = (args.pattern, args.seed);
-        Helm { pattern, seed, room, steering, readers, state: Mutex::new(state) }
+        GeneratorCommands { pattern, seed, room, generators, readers, state: Mutex::new(state) }
     }
 
     /// Has all workers send so, from now on.
     fn steer(&self, sources: &Sources, mut more: impl FnMut(&mut Change)) {
-        for steering in &self.steering {
-            let schedule = sources.schedule(self.steering.len(), self.pattern, self.seed);
+        for generator in &self.generators {
+            let schedule = sources.schedule(self.generators.len(), self.pattern, self.seed);
             let mut change = Change { schedule: Some(schedule), ..Change::default() };
             more(&mut change);
-            steering.change(change);
+            generator.change(change);
         }
     }
 
@@ -101,7 +101,7 @@ impl Helm {
         // Numbers begin anew, which a sink is not to take for frames that come again.
         let run = (state.run + 1) % 256;
         let frames = |worker| sources.frames(run, worker).map_err(|error| format!("{error:#}"));
-        let mut makers = (0..self.steering.len()).map(frames).collect::<Result<Vec<_>, _>>()?;
+        let mut makers = (0..self.generators.len()).map(frames).collect::<Result<Vec<_>, _>>()?;
         let longest = makers.iter().map(|frames| frames.longest()).max().unwrap_or(0);
         self.room.check(longest).map_err(|error| error.to_string())?;
         // They are taken out from the last.
@@ -119,7 +119,7 @@ impl Helm {
     }
 }
 
-impl Commanded for Helm {
+impl CommandHandlers for GeneratorCommands {
     fn read(&self, handler: &str) -> HandlerResult {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let figures = || {

@@ -22,8 +22,8 @@ pub(super) fn run(args: &BackToBack, library: &Library) -> Result<()> {
         resolution: args.resolution,
         repetitions: args.repetitions,
     };
-    let found = bed.run(|runner, manner, observe| {
-        procedures::back_to_back(runner, &options, manner, observe)
+    let found = bed.run(|runner, trial_options, observe| {
+        procedures::back_to_back(runner, &options, trial_options, observe)
     })?;
     let Some(found) = found else { return Ok(()) };
     if found.interrupted {

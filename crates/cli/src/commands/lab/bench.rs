@@ -8,7 +8,7 @@ use linerate_graph::{Library, Options, Plan, Router, lang::SourceMap};
 use linerate_host::machine::{parse_cores, pin_current_thread};
 use linerate_lab::{
     FCS, LINE_OVERHEAD, Rate, Traffic,
-    procedures::{self, Manner, Platform, Report},
+    procedures::{self, Platform, Report, TrialOptions},
     search::{self, Goal, Settings, Unsent},
     trials::{self, Device, Outcome, RunError, Runner, Tester, TesterOptions, Wire},
 };
@@ -40,24 +40,24 @@ const BARE_RESIDUAL: Duration = Duration::from_millis(200);
 /// A device under test, ready for trials.
 pub(super) struct TestBed {
     show: Show,
-    runner: Runs,
+    runner: DeviceRunner,
     /// Limits of generator and sink by themselves.
     pub(super) platform: Platform,
     /// The highest load to try.
     pub(super) highest: PacketsPerSecond,
     mean_size: f64,
     speed: Option<u64>,
-    pub(super) manner: Manner,
+    pub(super) trial_options: TrialOptions,
 }
 
 /// The tester with the device it tests.
-struct Runs {
+struct DeviceRunner {
     // Dropped first: it takes back the buffers that the device holds.
     tester: Tester,
     device: Option<Device>,
 }
 
-impl Runner for Runs {
+impl Runner for DeviceRunner {
     fn run(&mut self, order: &trials::Order) -> Result<Outcome, RunError> {
         let outcome = self.tester.run(order)?;
         match self.device.as_ref().and_then(Device::failure) {
@@ -101,7 +101,7 @@ impl TestBed {
         let setup = Setup { args, library, show, stop, cores: device_cores.to_vec() };
         let traffic = args.flows.traffic(None)?;
         guard(&traffic, args.isolated)?;
-        let manner = Manner {
+        let trial_options = TrialOptions {
             residual: args.residual,
             unsent: Unsent::Void(args.void_above),
             retries: args.retries,
@@ -132,15 +132,16 @@ impl TestBed {
         let most = most.flatten().map(PacketsPerSecond::new);
         let measured = if args.tx.is_some() {
             // The device cannot be left out: a load that it surely forwards.
-            procedures::platform(&mut runner, 0.01, most, told, &manner, &mut observe)?
+            procedures::platform(&mut runner, 0.01, most, told, &trial_options, &mut observe)?
         } else {
             // Only one of the two runs at a time: they would share the cores.
             drop(runner);
             let (mut bare, ..) = setup.inside(Some(BARE))?;
             // Nothing is on the way for long between two rings.
-            let residual = manner.residual.min(BARE_RESIDUAL);
-            let manner = Manner { residual, ..manner };
-            let measured = procedures::platform(&mut bare, 0.1, most, told, &manner, &mut observe)?;
+            let residual = trial_options.residual.min(BARE_RESIDUAL);
+            let trial_options = TrialOptions { residual, ..trial_options };
+            let measured =
+                procedures::platform(&mut bare, 0.1, most, told, &trial_options, &mut observe)?;
             drop(bare);
             runner = setup.inside(None)?.0;
             measured
@@ -163,8 +164,15 @@ impl TestBed {
             );
         }
         show.platform(&platform, args.tx.is_none())?;
-        let mut bed =
-            TestBed { show, runner, platform, highest: platform.highest, mean_size, speed, manner };
+        let mut bed = TestBed {
+            show,
+            runner,
+            platform,
+            highest: platform.highest,
+            mean_size,
+            speed,
+            trial_options,
+        };
         if let Some(speed) = speed {
             let bits = 8.0 * (mean_size + LINE_OVERHEAD as f64);
             bed.highest = bed.highest.min(PacketsPerSecond::new(speed as f64 / bits));
@@ -190,7 +198,11 @@ impl TestBed {
     /// Runs a procedure, showing its trials. `None` if the user broke it off.
     pub(super) fn run<T>(
         &mut self,
-        procedure: impl FnOnce(&mut dyn Runner, &Manner, &mut dyn FnMut(&Report)) -> Result<T, RunError>,
+        procedure: impl FnOnce(
+            &mut dyn Runner,
+            &TrialOptions,
+            &mut dyn FnMut(&Report),
+        ) -> Result<T, RunError>,
     ) -> Result<Option<T>> {
         let show = self.show;
         let mut shown = Ok(());
@@ -199,7 +211,7 @@ impl TestBed {
                 shown = Err(error);
             }
         };
-        let outcome = procedure(&mut self.runner, &self.manner, &mut observe);
+        let outcome = procedure(&mut self.runner, &self.trial_options, &mut observe);
         match outcome {
             Err(RunError::Interrupted) => {
                 show.interrupted()?;
@@ -233,8 +245,8 @@ impl TestBed {
             ..Goal::ndr()
         };
         let settings = self.settings(&[goal]);
-        let found = self.run(|runner, manner, observe| {
-            procedures::throughput(runner, vec![goal], settings, manner, observe)
+        let found = self.run(|runner, trial_options, observe| {
+            procedures::throughput(runner, vec![goal], settings, trial_options, observe)
         })?;
         let Some(found) = found else { return Ok(None) };
         if found.interrupted {
@@ -269,7 +281,7 @@ struct Setup<'a> {
 
 impl Setup<'_> {
     /// A tester and a configuration in this process: the user's, or another.
-    fn inside(&self, text: Option<&str>) -> Result<(Runs, Option<u64>, String)> {
+    fn inside(&self, text: Option<&str>) -> Result<(DeviceRunner, Option<u64>, String)> {
         let args = self.args;
         let (plan, sources, name) = self.plan(text)?;
         let held = plan.packets_held() + 2 * args.queue as usize;
@@ -291,13 +303,17 @@ impl Setup<'_> {
             ..Options::default()
         };
         let router = Router::new(plan, self.library, context, &options)
-            .map_err(|error| ConfigurationError::of(error, &sources))?;
+            .map_err(|error| ConfigurationError::from_build_error(error, &sources))?;
         let device = Device::start(router).context("cannot start a worker thread")?;
-        Ok((Runs { tester, device: Some(device) }, None, format!("{name}, in this process")))
+        Ok((
+            DeviceRunner { tester, device: Some(device) },
+            None,
+            format!("{name}, in this process"),
+        ))
     }
 
     /// A tester between two ports.
-    fn outside(&self, tx: &PortUri, rx: &PortUri) -> Result<(Runs, Option<u64>, String)> {
+    fn outside(&self, tx: &PortUri, rx: &PortUri) -> Result<(DeviceRunner, Option<u64>, String)> {
         let arena = resources::arena(&self.args.memory)?;
         let context = Context::new(arena.clone());
         let (transmits, receives, speed, mac);
@@ -329,7 +345,11 @@ impl Setup<'_> {
             return Err(UsageError(format!("{rx} cannot receive")).into());
         }
         let tester = self.tester(&arena, transmit, receives, mac)?;
-        Ok((Runs { tester, device: None }, speed, format!("the device between {tx} and {rx}")))
+        Ok((
+            DeviceRunner { tester, device: None },
+            speed,
+            format!("the device between {tx} and {rx}"),
+        ))
     }
 
     fn tester(

@@ -13,8 +13,8 @@ pub(super) fn run(args: &LatencyArgs, library: &Library) -> Result<()> {
     let mut bed = TestBed::open(&args.bench, library, "lab latency", &[])?;
     let Some(throughput) = bed.throughput(&args.known)? else { return Ok(()) };
     let time = Seconds::new(args.trial.as_secs_f64());
-    let points = bed.run(|runner, manner, observe| {
-        procedures::latency(runner, throughput, &args.shares, time, manner, observe)
+    let points = bed.run(|runner, trial_options, observe| {
+        procedures::latency(runner, throughput, &args.shares, time, trial_options, observe)
     })?;
     let Some(found) = points else { return Ok(()) };
     if found.interrupted {

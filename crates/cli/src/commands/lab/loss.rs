@@ -12,8 +12,8 @@ use crate::{args::Loss, units::with_unit};
 pub(super) fn run(args: &Loss, library: &Library) -> Result<()> {
     let mut bed = TestBed::open(&args.bench, library, "lab loss", &[])?;
     let (highest, time) = (bed.highest, Seconds::new(args.trial.as_secs_f64()));
-    let points = bed.run(|runner, manner, observe| {
-        procedures::loss(runner, highest, args.step, time, manner, observe)
+    let points = bed.run(|runner, trial_options, observe| {
+        procedures::loss(runner, highest, args.step, time, trial_options, observe)
     })?;
     let Some(found) = points else { return Ok(()) };
     if found.interrupted {

@@ -27,8 +27,8 @@ pub(super) fn run(args: &Ndr, library: &Library) -> Result<()> {
     let mut bed = TestBed::open(&args.bench, library, "lab ndr", &goals)?;
     let settings = Settings { longest: args.longest.map(seconds), ..bed.settings(&goals) };
     let searched = goals.clone();
-    let found = bed.run(|runner, manner, observe| {
-        procedures::throughput(runner, searched, settings, manner, observe)
+    let found = bed.run(|runner, trial_options, observe| {
+        procedures::throughput(runner, searched, settings, trial_options, observe)
     })?;
     let Some(found) = found else { return Ok(()) };
     if found.interrupted {

@@ -19,8 +19,9 @@ pub(super) fn run(args: &Recovery, library: &Library) -> Result<()> {
         after: Seconds::new(args.after.as_secs_f64()),
         repetitions: args.repetitions,
     };
-    let found =
-        bed.run(|runner, manner, observe| procedures::recovery(runner, &options, manner, observe))?;
+    let found = bed.run(|runner, trial_options, observe| {
+        procedures::recovery(runner, &options, trial_options, observe)
+    })?;
     let Some(found) = found else { return Ok(()) };
     if found.interrupted {
         bed.show().broken_off()?;

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &LabRun) -> Result<()> {
     for (experiment, text) in &found {
         experiment.keep(text, &store)?;
     }
-    let mut shown = Shown::new(args, &plan, &machine);
+    let mut shown = RunProgress::new(args, &plan, &machine);
     let mut guarded = super::point::guarded()?;
     let measure = |planned: &Planned| guarded.measure(&planned.spec, || stop.is_raised());
     let ran = run_points(&plan, &mut store, &machine.id, measure, |step| shown.step(step))?;
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &LabRun) -> Result<()> {
 }
 
 /// Progress of a run, as it is shown.
-struct Shown {
+struct RunProgress {
     bar: ProgressBar,
     terminal: bool,
     json: bool,
@@ -62,8 +62,8 @@ struct Shown {
     broken: io::Result<()>,
 }
 
-impl Shown {
-    fn new(args: &LabRun, plan: &[Planned], machine: &Description) -> Shown {
+impl RunProgress {
+    fn new(args: &LabRun, plan: &[Planned], machine: &Description) -> RunProgress {
         let moves = terminal::moves();
         let bar = ProgressBar::with_draw_target(
             Some(plan.len() as u64),
@@ -82,7 +82,7 @@ impl Shown {
             args.dir.display()
         );
         let now = Instant::now();
-        Shown {
+        RunProgress {
             bar,
             terminal: moves,
             json: args.json,

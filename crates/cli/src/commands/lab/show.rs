@@ -7,7 +7,7 @@ use anyhow::Result;
 use linerate_lab::{
     Progress,
     compare::Turn,
-    procedures::{Platform, Report, Taken},
+    procedures::{Platform, Report, TrialStatus},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -100,9 +100,9 @@ impl Show {
         let time = report.duration.map_or(String::new(), |time| format!(" for {time}"));
         let frames = &report.frames;
         let verdict = match report.taken {
-            Taken::Counted => "",
-            Taken::Void => "; void: the generator did not send all",
-            Taken::GeneratorLimit => "; the generator cannot send this load",
+            TrialStatus::Counted => "",
+            TrialStatus::Void => "; void: the generator did not send all",
+            TrialStatus::GeneratorLimit => "; the generator cannot send this load",
         };
         self.line(&format!(
             "{load:>12}{time}: {} sent of {}, {} back, {:.4} % lost{verdict}\n",

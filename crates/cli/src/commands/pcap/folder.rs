@@ -31,7 +31,7 @@ pub(super) fn find() -> Result<PathBuf> {
     // The library built with this program is in `deps`; one built alone is beside the program.
     for place in [here.join("deps").join(BUILT), here.join(BUILT)] {
         if place.exists() {
-            return of(&place);
+            return for_library(&place);
         }
     }
     bail!(
@@ -43,7 +43,7 @@ pub(super) fn find() -> Result<PathBuf> {
 
 /// A folder in which a library has the names of libpcap: its own, or one that is made in this account's
 /// runtime directory.
-pub(super) fn of(library: &Path) -> Result<PathBuf> {
+pub(super) fn for_library(library: &Path) -> Result<PathBuf> {
     let library =
         fs::canonicalize(library).with_context(|| format!("there is no {}", library.display()))?;
     let beside = library.parent().unwrap_or(Path::new("/"));
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(fs::read_dir(&ours).unwrap().count(), 1);
         // One that has the names needs no others.
         symlink(&library, ours.join(NAMES[0])).unwrap();
-        assert_eq!(of(&library).unwrap(), ours);
-        assert!(of(Path::new("/nonesuch.so")).is_err());
+        assert_eq!(for_library(&library).unwrap(), ours);
+        assert!(for_library(Path::new("/nonesuch.so")).is_err());
     }
 }

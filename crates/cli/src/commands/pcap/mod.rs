@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Pcap) -> Result<()> {
         return watch::run(process, library, args.detached);
     }
     let folder = match &args.library {
-        Some(library) => folder::of(library)?,
+        Some(library) => folder::for_library(library)?,
         None => folder::find()?,
     };
     let variables = variables(args, &folder)?;

@@ -64,7 +64,7 @@ pub(super) fn run(process: u32, library: &Path, detached: bool) -> Result<()> {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(()) };
     // It may have ended.
     let Ok(ends) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(()) };
-    let mut watch = Watch::of(library);
+    let mut watch = Watch::for_library(library);
     let (until, mut wait) = (Instant::now() + WATCHED, FIRST);
     while Instant::now() < until {
         let limit = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
@@ -99,7 +99,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn of(library: &Path) -> Watch {
+    fn for_library(library: &Path) -> Watch {
         Watch {
             library: library.into(),
             covered: HashSet::new(),
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn libpcap_is_told_from_other_libraries() {
-        let is = |path: &str| Watch::of(Path::new("/ours.so")).is_libpcap(Path::new(path));
+        let is = |path: &str| Watch::for_library(Path::new("/ours.so")).is_libpcap(Path::new(path));
         assert!(is("/usr/lib/x86_64-linux-gnu/libpcap.so.1.10.3"));
         assert!(is("/home/a/site/x.libs/libpcap-1c8e.so.1.10.4"));
         assert!(!is("/usr/lib/x86_64-linux-gnu/libc.so.6") && !is("/nonesuch/module.so"));

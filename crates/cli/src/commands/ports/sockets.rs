@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use linerate_host::local_socket::{Kind, Listener, Owner, listeners};
+use linerate_host::local_socket::{Listener, Owner, SocketKind, listeners};
 use linerate_port::PortUri;
 use serde_json::json;
 
@@ -77,17 +77,21 @@ fn uses(one: &Listener) -> Vec<Use> {
     let make = |port: String, how: &str| vec![Use { port, how: how.into() }];
     let address = &one.address;
     match one.kind {
-        Kind::Seqpacket if SYSTEM.iter().any(|folder| address.starts_with(folder)) => Vec::new(),
-        Kind::Seqpacket if hint("memif") => make(format!("memif:{address}"), "is its client"),
-        Kind::Seqpacket => {
+        SocketKind::Seqpacket if SYSTEM.iter().any(|folder| address.starts_with(folder)) => {
+            Vec::new()
+        }
+        SocketKind::Seqpacket if hint("memif") => make(format!("memif:{address}"), "is its client"),
+        SocketKind::Seqpacket => {
             make(format!("memif:{address}"), "is its client, if it is a memif server")
         }
-        Kind::Stream if !hint("vhost") => Vec::new(),
-        Kind::Stream if one.owners.iter().any(|owner| owner.name.starts_with("qemu")) => make(
-            format!("vhost:{address}?side=client"),
-            "is the device of the guest, if this is its network interface",
-        ),
-        Kind::Stream => make(
+        SocketKind::Stream if !hint("vhost") => Vec::new(),
+        SocketKind::Stream if one.owners.iter().any(|owner| owner.name.starts_with("qemu")) => {
+            make(
+                format!("vhost:{address}?side=client"),
+                "is the device of the guest, if this is its network interface",
+            )
+        }
+        SocketKind::Stream => make(
             format!("vhost:{address}"),
             "is what may listen there: guests and drivers of virtio connect to it",
         ),
@@ -119,7 +123,7 @@ fn text(one: &Listener) -> String {
 mod tests {
     use super::*;
 
-    fn listener(address: &str, kind: Kind, name: &str, hints: &[&str]) -> Listener {
+    fn listener(address: &str, kind: SocketKind, name: &str, hints: &[&str]) -> Listener {
         Listener {
             address: address.into(),
             kind,
@@ -131,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_socket_in_two_lines() {
-        let one = listener("/run/m.sock", Kind::Seqpacket, "linerate", &["memif-server"]);
+        let one = listener("/run/m.sock", SocketKind::Seqpacket, "linerate", &["memif-server"]);
         let expected = "\
 /run/m.sock: linerate (7) listens, connected: dpdk-testpmd (8), another user's program
   memif:/run/m.sock    is its client
@@ -142,12 +146,14 @@ mod tests {
     #[test]
     fn what_is_not_about_memory_is_not_listed() {
         let ports = |one: Listener| uses(&one).into_iter().map(|one| one.port).collect::<Vec<_>>();
-        let udev = listener("/run/udev/control", Kind::Seqpacket, "systemd-udevd", &[]);
+        let udev = listener("/run/udev/control", SocketKind::Seqpacket, "systemd-udevd", &[]);
         assert!(ports(udev).is_empty());
-        assert!(ports(listener("/run/dbus", Kind::Stream, "dbus-daemon", &["dbus"])).is_empty());
-        let vpp = listener("@vpp/memif", Kind::Seqpacket, "vpp", &["vpp"]);
+        assert!(
+            ports(listener("/run/dbus", SocketKind::Stream, "dbus-daemon", &["dbus"])).is_empty()
+        );
+        let vpp = listener("@vpp/memif", SocketKind::Seqpacket, "vpp", &["vpp"]);
         assert_eq!(ports(vpp), ["memif:@vpp/memif"]);
-        let qemu = listener("/run/v0", Kind::Stream, "qemu-system-x86", &["type=vhost-user"]);
+        let qemu = listener("/run/v0", SocketKind::Stream, "qemu-system-x86", &["type=vhost-user"]);
         assert_eq!(ports(qemu), ["vhost:/run/v0?side=client"]);
         assert!(is_named("memif:/run/m.sock?id=3") && !is_named("eth0") && !is_named("null:"));
     }

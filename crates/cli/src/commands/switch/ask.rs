@@ -13,7 +13,7 @@ use linerate_packet::MacAddr;
 use serde_json::{Value, json};
 
 use super::port::PortSpec;
-use crate::remote::{COMMAND, Commanded};
+use crate::remote::{COMMAND, CommandHandlers};
 
 /// Outcomes that are kept for clients to read.
 const OUTCOMES: usize = 256;
@@ -104,7 +104,7 @@ impl RequestQueue {
 pub(super) struct StatusWriter(std::sync::Weak<RequestQueue>);
 
 impl StatusWriter {
-    pub(super) fn of(queue: &std::sync::Arc<RequestQueue>) -> StatusWriter {
+    pub(super) fn new(queue: &std::sync::Arc<RequestQueue>) -> StatusWriter {
         StatusWriter(std::sync::Arc::downgrade(queue))
     }
 
@@ -130,7 +130,7 @@ impl StatusWriter {
     }
 }
 
-impl Commanded for RequestQueue {
+impl CommandHandlers for RequestQueue {
     fn read(&self, handler: &str) -> HandlerResult {
         match handler {
             "ports" => Ok(self.status().ports.clone()),
@@ -186,7 +186,7 @@ mod tests {
     fn outcomes_are_read_until_there_are_many_newer_ones() {
         let (requests, waiting) = sync_channel(1);
         let queue = Arc::new(RequestQueue::new(requests));
-        let status = StatusWriter::of(&queue);
+        let status = StatusWriter::new(&queue);
         queue.write("remove", "a").unwrap();
         assert!(queue.write("remove", "b").is_err());
         assert_eq!(waiting.recv().unwrap().wanted, PortRequest::Remove { name: "a".into() });

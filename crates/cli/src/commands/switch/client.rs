@@ -9,14 +9,14 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 
-use super::keep::NAME;
+use super::supervisor::NAME;
 use crate::{
     args::{SwitchAdd, SwitchAt, SwitchList, SwitchRemove, SwitchShow},
     commands::{
         call::{Client, Refusal},
         cluster::table,
     },
-    exit::Told,
+    exit::ReportedError,
     output,
     units::grouped,
 };
@@ -24,13 +24,13 @@ use crate::{
 /// Interval of asking whether a request is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// A conversation with a switch.
-struct Asked {
+struct SwitchClient {
     client: Client,
     timeout: Duration,
 }
 
-impl Asked {
-    fn connect(at: &SwitchAt) -> Result<Asked> {
+impl SwitchClient {
+    fn connect(at: &SwitchAt) -> Result<SwitchClient> {
         let control = at.control.as_deref().unwrap_or(NAME);
         let client = Client::connect(control, at.token_file.as_deref(), at.timeout);
         let client = client.with_context(|| {
@@ -39,7 +39,7 @@ impl Asked {
                  or give --control as it was started)"
             )
         })?;
-        Ok(Asked { client, timeout: at.timeout })
+        Ok(SwitchClient { client, timeout: at.timeout })
     }
 
     fn read(&mut self, handler: &str) -> Result<String> {
@@ -79,7 +79,7 @@ impl Asked {
                 if told["ticket"] == ticket {
                     return match told["error"].as_str() {
                         None => Ok(()),
-                        Some(error) => Err(Told::new(&told["code"], error).into()),
+                        Some(error) => Err(ReportedError::new(&told["code"], error).into()),
                     };
                 }
             }
@@ -97,22 +97,22 @@ pub(super) fn add(args: &SwitchAdd) -> Result<()> {
         lines += &format!("vlan {vlan}\n");
     }
     lines.extend(args.mac.iter().map(|mac| format!("mac {mac}\n")));
-    Asked::connect(&args.at)?.have_done("switch.add", &lines)
+    SwitchClient::connect(&args.at)?.have_done("switch.add", &lines)
 }
 
 pub(super) fn remove(args: &SwitchRemove) -> Result<()> {
-    Asked::connect(&args.at)?.have_done("switch.remove", &format!("{}\n", args.name))
+    SwitchClient::connect(&args.at)?.have_done("switch.remove", &format!("{}\n", args.name))
 }
 
 pub(super) fn list(args: &SwitchList) -> Result<()> {
-    let mut asked = Asked::connect(&args.at)?;
+    let mut asked = SwitchClient::connect(&args.at)?;
     let mut ports = asked.ports()?;
     let elements = asked.read("list")?;
     let elements: BTreeSet<&str> = elements.lines().skip(1).collect();
     let hosts = hosts(&mut asked)?;
     for port in &mut ports {
         let name = port["name"].as_str().unwrap_or_default().to_owned();
-        let Some(counted) = Counted::read(&mut asked, &name, &elements)? else { continue };
+        let Some(counted) = PortCounts::read(&mut asked, &name, &elements)? else { continue };
         counted.put(port);
         port["hosts"] = hosts.iter().filter(|host| host.port == name).count().into();
     }
@@ -151,7 +151,7 @@ fn list_text(ports: &[Value]) -> String {
 
 /// Counts of a port.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Counted {
+struct PortCounts {
     /// Set while its other end is there.
     link: bool,
     received: u64,
@@ -167,10 +167,14 @@ struct Counted {
     forged: u64,
 }
 
-impl Counted {
+impl PortCounts {
     /// `None` when it is no port any more.
-    fn read(asked: &mut Asked, name: &str, elements: &BTreeSet<&str>) -> Result<Option<Counted>> {
-        let mut counted = Counted::default();
+    fn read(
+        asked: &mut SwitchClient,
+        name: &str,
+        elements: &BTreeSet<&str>,
+    ) -> Result<Option<PortCounts>> {
+        let mut counted = PortCounts::default();
         let (from, to) = (format!("{name}_in"), format!("{name}_out"));
         let Some(class) = asked.read_any(&format!("{from}.class"))? else { return Ok(None) };
         let mut read = |element: &str, handler: &str| -> Result<String> {
@@ -211,7 +215,8 @@ impl Counted {
     }
 
     fn put(&self, port: &mut Value) {
-        let Counted { link, received, received_bytes, sent, full, absent, refused, forged } = self;
+        let PortCounts { link, received, received_bytes, sent, full, absent, refused, forged } =
+            self;
         let counted = json!({
             "link": link,
             "received": received,
@@ -268,14 +273,14 @@ impl Host {
     }
 }
 
-fn hosts(asked: &mut Asked) -> Result<Vec<Host>> {
+fn hosts(asked: &mut SwitchClient) -> Result<Vec<Host>> {
     // Under controllers nothing is learnt.
     let text = asked.read_any("learning.table")?.unwrap_or_default();
     Ok(text.lines().filter_map(Host::parse).collect())
 }
 
 pub(super) fn show(args: &SwitchShow) -> Result<()> {
-    let mut asked = Asked::connect(&args.at)?;
+    let mut asked = SwitchClient::connect(&args.at)?;
     if let Some(name) = &args.name {
         let ports = asked.ports()?;
         if !ports.iter().any(|port| port["name"] == **name) {

@@ -13,7 +13,7 @@ use linerate_packet::MacAddr;
 use linerate_port::packets_kept;
 
 use super::open_flow::OpenFlow;
-use super::port::{Behind, Port, PortSpec};
+use super::port::{Port, PortSpec, PortTarget};
 use crate::{
     options::Memory,
     resources::{bytes_for, precompute},
@@ -68,9 +68,9 @@ pub(super) fn waiting(memory: &Memory) -> usize {
 /// The packet memory of a switch: the size asked for, or that for queues, and for the packets that
 /// its first ports keep.
 pub(super) fn arena(memory: &Memory, ports: &[PortSpec]) -> usize {
-    let kept = ports.iter().map(|port| match &port.behind {
-        Behind::Uri(uri) => packets_kept(uri),
-        Behind::Consumer => 0,
+    let kept = ports.iter().map(|port| match &port.target {
+        PortTarget::Uri(uri) => packets_kept(uri),
+        PortTarget::Consumer => 0,
     });
     memory.arena.unwrap_or_else(|| ARENA + bytes_for(memory, kept.sum()))
 }
@@ -196,12 +196,12 @@ pub(super) fn text(settings: &Settings, ports: &[Port], groups: usize) -> String
 /// The elements that receive from a port and send to it.
 pub(super) fn ends(port: &Port, ports: usize, burst: usize) -> (String, String) {
     let least = (burst * ports).clamp(BURST, BURST_LIMIT);
-    match &port.behind {
-        Behind::Uri(uri) => {
+    match &port.target {
+        PortTarget::Uri(uri) => {
             let uri = quote(Port::opened(uri).to_string().as_bytes());
             (format!("FromPort({uri}, BURST {burst})"), format!("ToPort({uri}, BURST {least})"))
         }
-        Behind::Consumer => {
+        PortTarget::Consumer => {
             let name = &port.name;
             (
                 format!("FromConsumer({name}, ACCESS isolated, BURST {burst})"),
@@ -265,11 +265,11 @@ mod tests {
     fn ports(count: usize) -> Vec<Port> {
         (0..count)
             .map(|number| {
-                let behind = match number % 3 {
-                    0 => Behind::Consumer,
-                    _ => Behind::Uri(format!("memif:/run/{number}, \"x").parse().unwrap()),
+                let target = match number % 3 {
+                    0 => PortTarget::Consumer,
+                    _ => PortTarget::Uri(format!("memif:/run/{number}, \"x").parse().unwrap()),
                 };
-                Port::new(format!("p{number}"), behind, None, Vec::new(), number).unwrap()
+                Port::new(format!("p{number}"), target, None, Vec::new(), number).unwrap()
             })
             .collect()
     }

@@ -27,7 +27,7 @@ pub(super) struct Export {
 
 impl Export {
     /// The options of a command line: names are looked up once.
-    pub(super) fn of(given: &SwitchExport) -> Result<Option<Export>, UsageError> {
+    pub(super) fn from_args(given: &SwitchExport) -> Result<Option<Export>, UsageError> {
         if given.ipfix.is_empty() && given.ipfix_set.is_empty() && given.sflow.is_empty() {
             return Ok(None);
         }

@@ -5,21 +5,21 @@ mod ask;
 mod client;
 mod configuration;
 mod export;
-mod keep;
 mod open_flow;
 mod port;
+mod supervisor;
 
 use anyhow::Result;
 use linerate_graph::Library;
 
 use crate::args::{Switch, SwitchCommand};
 
-pub(in crate::commands) use keep::NAME;
 pub(crate) use port::PortSpec;
+pub(in crate::commands) use supervisor::NAME;
 
 pub(crate) fn run(args: &Switch, library: &Library) -> Result<()> {
     match &args.command {
-        None => keep::run(&args.serve, library),
+        None => supervisor::run(&args.serve, library),
         Some(SwitchCommand::Add(args)) => client::add(args),
         Some(SwitchCommand::Remove(args)) => client::remove(args),
         Some(SwitchCommand::List(args)) => client::list(args),

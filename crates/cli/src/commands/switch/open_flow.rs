@@ -13,8 +13,8 @@ use linerate_packet::MacAddr;
 use super::{
     configuration::{BURST, Settings, ends, places},
     export::{Export, written},
-    keep::NAME,
     port::Port,
+    supervisor::NAME,
 };
 use crate::{
     args::{OpenFlowTarget, SwitchFailMode, SwitchServe},
@@ -52,7 +52,10 @@ pub(super) struct OpenFlow {
 
 impl OpenFlow {
     /// The options of a command line.
-    pub(super) fn of(args: &SwitchServe, sockets: &mut ControlSockets) -> Result<Option<OpenFlow>> {
+    pub(super) fn from_args(
+        args: &SwitchServe,
+        sockets: &mut ControlSockets,
+    ) -> Result<Option<OpenFlow>> {
         let given = &args.open_flow;
         if given.targets.is_empty() {
             return Ok(None);
@@ -111,7 +114,7 @@ impl OpenFlow {
             users: given.users.clone(),
             insecure: given.insecure,
             files,
-            export: Export::of(&args.export)?,
+            export: Export::from_args(&args.export)?,
         }))
     }
 
@@ -200,7 +203,7 @@ mod tests {
     use super::*;
     use crate::{
         args::{Collector, SwitchExport},
-        commands::switch::{ask::CLASS, port::Behind},
+        commands::switch::{ask::CLASS, port::PortTarget},
         configuration::Parsed,
     };
 
@@ -217,7 +220,7 @@ mod tests {
             users: vec!["root".into(), "65534".into()],
             insecure: true,
             files: None,
-            export: Export::of(&export()).unwrap(),
+            export: Export::from_args(&export()).unwrap(),
         }
     }
 
@@ -239,8 +242,8 @@ mod tests {
     #[test]
     fn every_number_of_ports_is_a_configuration() {
         let port = |number: usize| {
-            let behind = Behind::Uri(format!("ring:r{number}").parse().unwrap());
-            Port::new(format!("p{number}"), behind, None, Vec::new(), number).unwrap()
+            let target = PortTarget::Uri(format!("ring:r{number}").parse().unwrap());
+            Port::new(format!("p{number}"), target, None, Vec::new(), number).unwrap()
         };
         let library = linerate_elements::library().with([&CLASS]).unwrap();
         for (numbers, workers) in [(vec![], 1), (vec![0], 1), (vec![0, 1, 2], 2), (vec![1, 4], 1)] {

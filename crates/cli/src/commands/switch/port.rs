@@ -13,7 +13,7 @@ const LONGEST: usize = 32;
 
 /// The other end of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Behind {
+pub(super) enum PortTarget {
     /// A port of any driver.
     Uri(PortUri),
     /// A program of a cluster, isolated, that attaches by the port's name.
@@ -24,7 +24,7 @@ pub(super) enum Behind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortSpec {
     pub(super) name: Option<String>,
-    pub(super) behind: Behind,
+    pub(super) target: PortTarget,
 }
 
 impl FromStr for PortSpec {
@@ -41,7 +41,7 @@ impl FromStr for PortSpec {
             if name.is_none() {
                 return Err("a consumer attaches by the port's name: write NAME=consumer:".into());
             }
-            return Ok(PortSpec { name, behind: Behind::Consumer });
+            return Ok(PortSpec { name, target: PortTarget::Consumer });
         }
         let uri: PortUri = port.parse().map_err(|error| format!("{error}"))?;
         let written = |key: &str| uri.written().iter().find(|(known, _)| known == key);
@@ -52,7 +52,7 @@ impl FromStr for PortSpec {
                 "zero-copy would give the other end the packets of all ports: leave it out".into(),
             );
         }
-        Ok(PortSpec { name, behind: Behind::Uri(uri) })
+        Ok(PortSpec { name, target: PortTarget::Uri(uri) })
     }
 }
 
@@ -61,9 +61,9 @@ impl fmt::Display for PortSpec {
         if let Some(name) = &self.name {
             write!(f, "{name}=")?;
         }
-        match &self.behind {
-            Behind::Uri(uri) => uri.fmt(f),
-            Behind::Consumer => f.write_str("consumer:"),
+        match &self.target {
+            PortTarget::Uri(uri) => uri.fmt(f),
+            PortTarget::Consumer => f.write_str("consumer:"),
         }
     }
 }
@@ -85,7 +85,7 @@ fn check_name(name: &str) -> Result<(), String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Port {
     pub(super) name: String,
-    pub(super) behind: Behind,
+    pub(super) target: PortTarget,
     /// Its VLANs, as `VLANSwitch` has them.
     pub(super) vlan: Option<String>,
     /// Addresses that are its own.
@@ -99,7 +99,7 @@ impl Port {
     /// The port and its VLANs, as far as they can be checked alone.
     pub(super) fn new(
         name: String,
-        behind: Behind,
+        target: PortTarget,
         vlan: Option<&str>,
         macs: Vec<MacAddr>,
         number: usize,
@@ -114,7 +114,7 @@ impl Port {
         if let Some(mac) = macs.iter().find(|mac| mac.0[0] & 1 != 0) {
             return Err(UsageError(format!("{mac} is the address of a group, not of a host")));
         }
-        Ok(Port { name, behind, vlan, macs, number })
+        Ok(Port { name, target, vlan, macs, number })
     }
 
     /// The URI to open for the one that is written: a switch is the server of a memif socket unless the user
@@ -127,12 +127,12 @@ impl Port {
 
     /// Its other end, as it is written. A secret stays one.
     pub(super) fn behind_text(&self) -> String {
-        match &self.behind {
-            Behind::Consumer => "consumer:".into(),
-            Behind::Uri(uri) if uri.written().iter().any(|(key, _)| key == "secret") => {
+        match &self.target {
+            PortTarget::Consumer => "consumer:".into(),
+            PortTarget::Uri(uri) if uri.written().iter().any(|(key, _)| key == "secret") => {
                 uri.clone().without("secret").with("secret", "...").to_string()
             }
-            Behind::Uri(uri) => uri.to_string(),
+            PortTarget::Uri(uri) => uri.to_string(),
         }
     }
 
@@ -155,13 +155,13 @@ mod tests {
     fn ports_are_named_or_not() {
         let spec = parse("a_1=tap:x?mtu=1500").unwrap();
         assert_eq!(spec.name.as_deref(), Some("a_1"));
-        assert_eq!(spec.behind, Behind::Uri("tap:x?mtu=1500".parse().unwrap()));
+        assert_eq!(spec.target, PortTarget::Uri("tap:x?mtu=1500".parse().unwrap()));
         let spec = parse("memif:/run/a=b?id=3").unwrap();
         assert_eq!(spec.name, None);
-        assert_eq!(spec.behind, Behind::Uri("memif:/run/a=b?id=3".parse().unwrap()));
+        assert_eq!(spec.target, PortTarget::Uri("memif:/run/a=b?id=3".parse().unwrap()));
         let spec = parse("a=memif:@x?role=client").unwrap();
-        assert_eq!(spec.behind, Behind::Uri("memif:@x?role=client".parse().unwrap()));
-        assert_eq!(parse("ids=consumer:").unwrap().behind, Behind::Consumer);
+        assert_eq!(spec.target, PortTarget::Uri("memif:@x?role=client".parse().unwrap()));
+        assert_eq!(parse("ids=consumer:").unwrap().target, PortTarget::Consumer);
         for (text, advice) in [
             ("consumer:", "write NAME=consumer:"),
             ("eth0", "expected driver:name"),
@@ -179,15 +179,15 @@ mod tests {
 
     #[test]
     fn secrets_are_not_told() {
-        let behind = parse("a=memif:/x?secret=psst").unwrap().behind;
-        let port = Port::new("a".into(), behind, None, Vec::new(), 0).unwrap();
+        let target = parse("a=memif:/x?secret=psst").unwrap().target;
+        let port = Port::new("a".into(), target, None, Vec::new(), 0).unwrap();
         assert_eq!(port.json()["port"], "memif:/x?secret=...");
     }
 
     #[test]
     fn vlans_and_addresses_are_checked() {
         let port = |vlan, mac: &str| {
-            Port::new("a".into(), Behind::Consumer, vlan, vec![mac.parse().unwrap()], 0)
+            Port::new("a".into(), PortTarget::Consumer, vlan, vec![mac.parse().unwrap()], 0)
         };
         let own = "02:00:00:00:00:01";
         let vlan = port(Some("trunk 5-7 native 1"), own).unwrap().vlan;

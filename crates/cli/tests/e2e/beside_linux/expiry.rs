@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     hosts::{bridge, run, stop},
-    support::{LINERATE, PATIENCE, Scratch},
+    support::{LINERATE, Scratch, TIMEOUT},
 };
 
 /// Seconds that hosts and flows are remembered.
@@ -55,7 +55,7 @@ fn a_switch_forgets_who_is_silent() {
     // In the end all hosts are silent, and none is known.
     let forgotten =
         || call(["s.count", ""]).trim() == "0" && call(["s.table", ""]).trim().is_empty();
-    assert!(wait_until(forgotten, PATIENCE), "{}", call(["s.table", ""]));
+    assert!(wait_until(forgotten, TIMEOUT), "{}", call(["s.table", ""]));
     stop(program);
 }
 
@@ -106,7 +106,7 @@ fn flows_that_have_ended_are_removed() {
     // The connection that is still open stays.
     let gone =
         || read("flows.table_size").trim() == "1" && read("flows.udp_table").trim().is_empty();
-    assert!(wait_until(gone, PATIENCE), "{}", read("flows.udp_table"));
+    assert!(wait_until(gone, TIMEOUT), "{}", read("flows.udp_table"));
     let left = read("flows.tcp_table");
     assert!(left.lines().count() == 2 && left.contains("5002"), "{left}");
     stop(program);

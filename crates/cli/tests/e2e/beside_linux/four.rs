@@ -3,7 +3,7 @@
 use linerate_testlab::Namespace;
 
 use super::routers::{
-    Comparison, Difference, FAR, FAR_MAC, NEAR, NEAR_MAC, Sides, Who, only, word,
+    Comparison, Difference, FAR, FAR_MAC, Forwarder, NEAR, NEAR_MAC, Sides, only, word,
 };
 
 #[test]
@@ -52,7 +52,7 @@ fn case(frame: &[u8]) -> Option<usize> {
 }
 
 /// A router's headers of its own packets.
-struct Manners {
+struct RouterHeaders {
     /// The TTL of errors and of echo replies when they arrive. Ours go through the whole path of
     /// a packet to forward, as in Click's classic router, where 200 and 255 are counted down.
     ttl: [u8; 2],
@@ -61,25 +61,25 @@ struct Manners {
     tos: u8,
 }
 
-const LINUX: Manners = Manners { ttl: [64, 64], tos: 0xc0 };
-const OURS: Manners = Manners { ttl: [199, 254], tos: 0 };
+const LINUX: RouterHeaders = RouterHeaders { ttl: [64, 64], tos: 0xc0 };
+const OURS: RouterHeaders = RouterHeaders { ttl: [199, 254], tos: 0 };
 
 /// A frame for the near end without parts that legitimately vary: the IP identification, and the
 /// fields that follow from the manners, which must be as said.
 #[track_caller]
-fn own(mut frame: Vec<u8>, who: Who) -> Vec<u8> {
-    let manners = if who == Who::Linux { LINUX } else { OURS };
+fn own(mut frame: Vec<u8>, who: Forwarder) -> Vec<u8> {
+    let headers = if who == Forwarder::Linux { LINUX } else { OURS };
     let packet = &mut frame[14..];
     let length = usize::from(packet[0] & 15) * 4;
     let sum: usize = (0..length).step_by(2).map(|at| word(packet, at)).sum();
     assert_eq!(sum % 0xffff, 0, "the header's checksum is wrong: {packet:02x?}");
     if packet[9] == 1 {
         let echo_reply = packet[length] == 0;
-        assert_eq!(packet[8], manners.ttl[usize::from(echo_reply)]);
+        assert_eq!(packet[8], headers.ttl[usize::from(echo_reply)]);
         if !echo_reply {
             // From the quoted packet Linux takes over the bits that were the type before RFC 2474.
-            let quoted = if manners.tos == 0 { 0 } else { packet[length + 8 + 1] & 0x1e };
-            assert_eq!(packet[1], manners.tos | quoted);
+            let quoted = if headers.tos == 0 { 0 } else { packet[length + 8 + 1] & 0x1e };
+            assert_eq!(packet[1], headers.tos | quoted);
             packet[1] = 0;
         }
         packet[8] = 0;
@@ -146,7 +146,7 @@ const COUNTED_DOWN: &str = "ours counts the TTL down before it finds the packet 
 
 fn same_but_for_options(linux: &Sides, ours: &Sides) -> bool {
     let bodies = |sides: &Sides| -> Vec<Vec<u8>> {
-        sides[FAR].iter().map(|frame| Packet::of(frame).body.to_vec()).collect()
+        sides[FAR].iter().map(|frame| Packet::parse(frame).body.to_vec()).collect()
     };
     linux[FAR][0] == ours[FAR][0] && bodies(linux) == bodies(ours)
 }
@@ -168,7 +168,7 @@ struct Packet<'a> {
 }
 
 impl Packet<'_> {
-    fn of(frame: &[u8]) -> Packet<'_> {
+    fn parse(frame: &[u8]) -> Packet<'_> {
         let (header, body) = frame[14..].split_at(usize::from(frame[14] & 15) * 4);
         Packet { protocol: header[9], header, body }
     }
@@ -183,5 +183,5 @@ impl Packet<'_> {
 /// The only packet, at the near end.
 #[track_caller]
 fn packet(sides: &Sides) -> Packet<'_> {
-    Packet::of(only(sides, NEAR))
+    Packet::parse(only(sides, NEAR))
 }

@@ -30,7 +30,7 @@ pub(super) type Difference = (&'static str, &'static str, fn(&Sides, &Sides) -> 
 
 /// The router that made a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
+pub(super) enum Forwarder {
     Linux,
     Ours,
 }
@@ -47,7 +47,7 @@ pub(super) struct Comparison {
     /// The number of the packet a frame is a consequence of, if it is one.
     pub(super) case: fn(&[u8]) -> Option<usize>,
     /// A frame for the near end without parts that legitimately vary.
-    pub(super) own: fn(Vec<u8>, Who) -> Vec<u8>,
+    pub(super) own: fn(Vec<u8>, Forwarder) -> Vec<u8>,
     pub(super) differences: &'static [Difference],
     /// Packets that at least get to the far end, and that are answered.
     pub(super) least: [usize; 2],
@@ -136,11 +136,11 @@ impl Comparison {
         let mut came = [0, 0];
         let mut explained = 0;
         for (number, name) in (1..).zip(names) {
-            let of = |outcome: &Outcome, who: Who| {
+            let of = |outcome: &Outcome, who: Forwarder| {
                 let [far, near] = outcome.get(&number).cloned().unwrap_or_default();
                 [far, near.into_iter().map(|frame| (self.own)(frame, who)).collect()]
             };
-            let (linux, ours) = (of(linux, Who::Linux), of(ours, Who::Ours));
+            let (linux, ours) = (of(linux, Forwarder::Linux), of(ours, Forwarder::Ours));
             for side in [FAR, NEAR] {
                 came[side] += usize::from(!ours[side].is_empty());
             }

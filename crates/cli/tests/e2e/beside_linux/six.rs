@@ -4,7 +4,9 @@ use std::net::Ipv6Addr;
 
 use linerate_testlab::Namespace;
 
-use super::routers::{Comparison, Difference, FAR_MAC, NEAR, NEAR_MAC, Sides, Who, only, word};
+use super::routers::{
+    Comparison, Difference, FAR_MAC, Forwarder, NEAR, NEAR_MAC, Sides, only, word,
+};
 
 #[test]
 #[ignore = "needs root"]
@@ -60,12 +62,12 @@ fn case(frame: &[u8]) -> Option<usize> {
 
 /// The hop limit of errors when they arrive differs: ours go through the whole path of a packet to
 /// forward. Linux gives its own packets a flow label (RFC 6437), ours none.
-fn own(mut frame: Vec<u8>, who: Who) -> Vec<u8> {
+fn own(mut frame: Vec<u8>, who: Forwarder) -> Vec<u8> {
     let packet = &mut frame[14..];
     if packet[6] == 58 {
-        assert_eq!(packet[7], if who == Who::Linux { 64 } else { 254 });
+        assert_eq!(packet[7], if who == Forwarder::Linux { 64 } else { 254 });
         packet[7] = 0;
-        assert!(who == Who::Linux || packet[1..4] == [0, 0, 0]);
+        assert!(who == Forwarder::Linux || packet[1..4] == [0, 0, 0]);
         packet[2..4].fill(0);
         packet[1] &= 0xf0;
     }

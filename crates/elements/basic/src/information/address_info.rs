@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use linerate_graph::{
-    Addresses, Arg, Class, Ipv4Prefix, Ipv6Prefix, Make, Preparation, Scope, Value,
+    Addresses, Arg, Class, ElementBuilder, ElementStatements, Ipv4Prefix, Ipv6Prefix, Scope, Value,
     lang::config::words,
 };
 use linerate_packet::MacAddr;
@@ -41,7 +41,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn of(text: &str, scope: &Scope<'_>) -> Kinds {
+    fn parse(text: &str, scope: &Scope<'_>) -> Kinds {
         let mut kinds = Kinds { mac: MacAddr::parse(text, scope).ok(), ..Kinds::default() };
         if let Ok(address) = Ipv4Addr::parse(text, scope) {
             kinds.ipv4 = Some(address);
@@ -89,7 +89,7 @@ impl Kinds {
     }
 }
 
-fn define(make: &mut Make<'_>, said: &mut Preparation) {
+fn define(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
     for argument in make.rest() {
         let mut parts = words(&argument).into_iter();
         let Some(name) = parts.next() else { continue };
@@ -100,7 +100,7 @@ fn define(make: &mut Make<'_>, said: &mut Preparation) {
         for text in parts {
             // Earlier definitions can be used in the next.
             let scope = Scope { plan: make.plan(), names: &said.names, name: make.name() };
-            let kinds = Kinds::of(text, &scope);
+            let kinds = Kinds::parse(text, &scope);
             if kinds.count() == 0 {
                 make.error(format!("'{text}' is not a recognizable address"));
             } else {

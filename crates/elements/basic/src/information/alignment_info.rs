@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use linerate_graph::{Arg, Class, Make, Preparation, lang::config::words};
+use linerate_graph::{Arg, Class, ElementBuilder, ElementStatements, lang::config::words};
 
 use super::{INFORMATION, resolve};
 
@@ -24,7 +24,7 @@ pub(super) const CLASS: Class = Class {
     ..INFORMATION
 };
 
-fn check(make: &mut Make<'_>, _: &mut Preparation) {
+fn check(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
     let mut said: HashMap<usize, Vec<Option<i32>>> = HashMap::new();
     for (index, argument) in make.rest().into_iter().enumerate() {
         let parts = words(&argument);

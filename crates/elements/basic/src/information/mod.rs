@@ -3,7 +3,7 @@
 //! Their statements are read before any element is made, so that they hold wherever in the
 //! configuration they are written.
 
-use linerate_graph::{Class, Inert, Make, Role};
+use linerate_graph::{Class, ElementBuilder, Inert, Role};
 
 mod address_info;
 mod alignment_info;
@@ -37,12 +37,12 @@ const INFORMATION: Class = Class {
 
 /// The place of the element that `name` means in an argument of the element
 /// being prepared.
-fn resolve(make: &Make<'_>, name: &str) -> Option<usize> {
+fn resolve(make: &ElementBuilder<'_>, name: &str) -> Option<usize> {
     make.plan().resolve(name, make.name())
 }
 
 /// The compound the element being prepared is in, with the slash behind it.
-fn prefix<'a>(make: &Make<'a>) -> &'a str {
+fn prefix<'a>(make: &ElementBuilder<'a>) -> &'a str {
     let name = make.name();
     &name[..name.rfind('/').map_or(0, |slash| slash + 1)]
 }

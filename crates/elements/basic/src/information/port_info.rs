@@ -1,6 +1,8 @@
 //! `PortInfo`: names for ports of TCP and UDP.
 
-use linerate_graph::{Arg, Class, IpProtocol, Make, Preparation, integer_in, lang::config::words};
+use linerate_graph::{
+    Arg, Class, ElementBuilder, ElementStatements, IpProtocol, integer_in, lang::config::words,
+};
 
 use super::INFORMATION;
 
@@ -23,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     ..INFORMATION
 };
 
-fn define(make: &mut Make<'_>, said: &mut Preparation) {
+fn define(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
     for argument in make.rest() {
         let parts = words(&argument);
         let Some(name) = parts.first().filter(|name| !name.starts_with('#')) else { continue };

@@ -1,6 +1,8 @@
 //! `ScheduleInfo`: tickets of tasks.
 
-use linerate_graph::{Arg, Class, Fixed, Make, Preparation, TICKETS_DEFAULT, lang::config::words};
+use linerate_graph::{
+    Arg, Class, ElementBuilder, ElementStatements, Fixed, TICKETS_DEFAULT, lang::config::words,
+};
 
 use super::{INFORMATION, prefix};
 
@@ -24,7 +26,7 @@ pub(super) const CLASS: Class = Class {
 /// Bits behind the point of a number of tickets: a task with 1 has 1024.
 const BITS: u32 = TICKETS_DEFAULT.ilog2();
 
-fn say(make: &mut Make<'_>, said: &mut Preparation) {
+fn say(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
     for argument in make.rest() {
         let parts = words(&argument);
         let number = parts.get(1).map(|number| make.parse::<Fixed<BITS>>(number));

@@ -1,6 +1,6 @@
 //! `StaticThreadSched`: workers of elements.
 
-use linerate_graph::{Arg, Class, Make, Preparation, lang::config::words};
+use linerate_graph::{Arg, Class, ElementBuilder, ElementStatements, lang::config::words};
 
 use super::{INFORMATION, prefix, resolve};
 
@@ -19,7 +19,7 @@ pub(super) const CLASS: Class = Class {
     ..INFORMATION
 };
 
-fn say(make: &mut Make<'_>, said: &mut Preparation) {
+fn say(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
     for argument in make.rest() {
         if let Err(errors) = say_one(make, &words(&argument), said) {
             errors.into_iter().for_each(|error| make.error(error));
@@ -29,7 +29,11 @@ fn say(make: &mut Make<'_>, said: &mut Preparation) {
 }
 
 /// One argument's words: an element and a worker.
-fn say_one(make: &mut Make<'_>, parts: &[&str], said: &mut Preparation) -> Result<(), Vec<String>> {
+fn say_one(
+    make: &mut ElementBuilder<'_>,
+    parts: &[&str],
+    said: &mut ElementStatements,
+) -> Result<(), Vec<String>> {
     let mut errors = Vec::new();
     let name = parts.first().map(|name| make.parse::<String>(name));
     let worker = parts.get(1).map(|worker| make.parse::<i32>(worker));

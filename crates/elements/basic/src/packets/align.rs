@@ -1,10 +1,10 @@
 //! `Align`: alignment of packets.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Make, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, ElementBuilder, Exit, Reads, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::room;
+use linerate_kit::headroom;
 
 /// Drop reasons.
 const NO_BUFFER: usize = 0;
@@ -35,7 +35,7 @@ struct Align {
 }
 
 impl Align {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if !make.is_given("MODULUS") || !make.is_given("OFFSET") {
             return;
         }
@@ -67,13 +67,13 @@ impl Step<Reads> for Align {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let up = self.lack(packet.bytes());
         if up == 0 {
             return Ok(());
         }
         let down = self.modulus as usize - up;
-        let moved = packet.writable().is_some_and(|packet| room::shift(packet, up, down));
+        let moved = packet.writable().is_some_and(|packet| headroom::shift(packet, up, down));
         if moved { Ok(()) } else { Err(Exit::Drop(NO_ROOM)) }
     }
 }

@@ -1,6 +1,6 @@
 //! `CheckLength`: greatest length of packets.
 
-use linerate_graph::{Arguments, Class, Exit, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::FAMILY;
@@ -31,8 +31,8 @@ struct CheckLength {
 
 impl Step<Reads> for CheckLength {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        if packet.len() <= self.length as usize { Ok(()) } else { Err(Exit::Refuse(TOO_LONG)) }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+        if packet.len() <= self.length as usize { Ok(()) } else { Err(Exit::ErrorOutput(TOO_LONG)) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `CheckPaint`: passes packets of one colour.
 
-use linerate_graph::{Arguments, Class, Exit, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::{FAMILY, color::Color};
@@ -30,8 +30,8 @@ struct CheckPaint {
 
 impl Step<Reads> for CheckPaint {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
-        if self.color.is(packet.meta()) { Ok(()) } else { Err(Exit::Refuse(OTHER_COLOR)) }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+        if self.color.is(packet.meta()) { Ok(()) } else { Err(Exit::ErrorOutput(OTHER_COLOR)) }
     }
 }
 

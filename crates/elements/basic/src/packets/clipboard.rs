@@ -5,7 +5,7 @@
 //! into: so the bytes of the whole last frame are kept, and a packet that was in it gets its own.
 //! Others get those of the last packet, as in Click.
 
-use linerate_graph::{Arg, Class, Context, Element, Make, Right, parse_u32};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Right, parse_u32};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -58,7 +58,7 @@ struct Clipboard {
 }
 
 impl Clipboard {
-    fn new(make: &mut Make<'_>) -> Clipboard {
+    fn new(make: &mut ElementBuilder<'_>) -> Clipboard {
         let mut ranges = Vec::new();
         for (at, text) in make.rest().iter().enumerate() {
             let Some((offset, length)) = text

@@ -1,7 +1,7 @@
 //! Colour of the elements that paint and look for paint.
 
 use linerate_graph::Arguments;
-use linerate_memory::{Leaves, Meta};
+use linerate_memory::{Meta, PreservedFields};
 
 use linerate_kit::annotation_byte::Byte;
 
@@ -25,8 +25,8 @@ impl Color {
     }
 
     /// Fields that giving it to packets preserves: all but destinations, if it is in one.
-    pub(super) fn leaves(self) -> Leaves {
-        Leaves { headers: true, destination: self.is_paint() }
+    pub(super) fn preserves(self) -> PreservedFields {
+        PreservedFields { headers: true, destination: self.is_paint() }
     }
 
     /// The colour alone.

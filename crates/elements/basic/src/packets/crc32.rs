@@ -4,7 +4,7 @@
 //! byte as the highest, begun with ones and not inverted at the end
 //! (CRC-32/MPEG-2), stored lowest byte first, as Click does on most machines.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Verdict};
 use linerate_memory::{Packet, PacketMut};
 
 use super::FAMILY;
@@ -91,7 +91,7 @@ struct SetCrc32;
 
 impl Step for SetCrc32 {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         if !packet.append(SIZE) {
             return Err(Exit::Drop(TOO_LONG));
         }
@@ -110,7 +110,7 @@ struct CheckCrc32 {
 
 impl Step<Reads> for CheckCrc32 {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         match packet.bytes().split_last_chunk::<SIZE>() {
             Some((bytes, end)) if crc32(bytes).to_le_bytes() == *end => {
                 packet.truncate(packet.len() - SIZE);

@@ -1,6 +1,6 @@
 //! `Message`: prints a message when a configuration is read.
 
-use linerate_graph::{Arg, Class, Inert, Make, Role};
+use linerate_graph::{Arg, Class, ElementBuilder, Inert, Role};
 
 use super::FAMILY;
 
@@ -24,7 +24,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-fn say(make: &mut Make<'_>) {
+fn say(make: &mut ElementBuilder<'_>) {
     let message: String = make.need("MESSAGE");
     let kind = make.or("TYPE", String::from("MESSAGE"));
     match kind.as_str() {

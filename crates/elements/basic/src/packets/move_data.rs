@@ -2,7 +2,7 @@
 //!
 //! Not in Click; in `FastClick`.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -42,7 +42,7 @@ struct MoveData {
 
 impl Step for MoveData {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let [to, from, length] = [self.to, self.from, self.length].map(|bytes| bytes as usize);
         if packet.len() <= from + length {
             return Ok(());

@@ -11,12 +11,13 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads, Writes,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Reads, Writes,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::integer_or;
+use linerate_kit::handler_values::integer_or;
 
 /// Drop reasons: of `NumberPacket`, and of `CheckNumberPacket`.
 const NO_BUFFER: usize = 0;
@@ -88,7 +89,7 @@ struct NumberPacket {
 }
 
 impl NumberPacket {
-    fn new(make: &mut Make<'_>) -> NumberPacket {
+    fn new(make: &mut ElementBuilder<'_>) -> NumberPacket {
         let offset = usize::try_from(make.or("OFFSET", 40i32)).unwrap_or_else(|_| {
             make.error("Offset must be >= 0");
             0
@@ -102,7 +103,7 @@ impl Element for NumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let NumberPacket { offset, big, ref count } = *self;
         let end = offset + NUMBER;
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             let before = packet.len();
             let lack = end.saturating_sub(before);
             if lack == 0 {
@@ -151,7 +152,7 @@ struct CheckNumberPacket {
 }
 
 impl CheckNumberPacket {
-    fn new(make: &mut Make<'_>) -> CheckNumberPacket {
+    fn new(make: &mut ElementBuilder<'_>) -> CheckNumberPacket {
         let mut count: u32 = make.or("COUNT", 0);
         if count > MOST {
             make.error(format!("COUNT: out of range, bound {MOST}"));
@@ -187,9 +188,9 @@ impl Element for CheckNumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let CheckNumberPacket { offset, big, ref counts, .. } = *self;
         let mut text = String::new();
-        let refused = cx.sift::<Reads>(frame, OTHER, |packet| {
+        let refused = cx.retain::<Reads>(frame, OTHER, |packet| {
             let number = packet.bytes().get(offset..).and_then(<[u8]>::first_chunk);
-            let number = number.ok_or(Exit::Refuse(OTHER))?;
+            let number = number.ok_or(Exit::ErrorOutput(OTHER))?;
             let number = if big { u64::from_be_bytes } else { u64::from_le_bytes }(*number);
             match usize::try_from(number).ok().and_then(|place| counts.get(place)) {
                 Some(count) => {
@@ -199,7 +200,7 @@ impl Element for CheckNumberPacket {
                 None => {
                     let count = counts.len();
                     text += &format!("{number} out of scope (count is {count}) !\n");
-                    Err(Exit::Refuse(OTHER))
+                    Err(Exit::ErrorOutput(OTHER))
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! `Pad`: least length of packets.
 
-use linerate_graph::{Arguments, Class, Exit, Right, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Right, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -37,7 +37,7 @@ struct Pad {
 
 impl Step for Pad {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let before = packet.len();
         let meta = packet.meta_mut();
         let count = match self.length {

@@ -1,6 +1,6 @@
 //! `Paint` and `SetAnnoByte`: set an annotation of one byte.
 
-use linerate_graph::{Arguments, Class, Context, Make, Right, Step, Way, Writes};
+use linerate_graph::{Arguments, Class, Context, ElementBuilder, Right, Step, Verdict, Writes};
 use linerate_memory::{Frame, PacketMut};
 
 use super::{FAMILY, color::Color};
@@ -45,21 +45,21 @@ struct Paint {
 
 impl Step for Paint {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.color.put(packet.meta_mut());
         Ok(())
     }
 
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let (no_buffer, leaves) = (<Paint as Step>::NO_BUFFER, self.color.leaves());
+        let (no_buffer, preserved) = (<Paint as Step>::NO_BUFFER, self.color.preserves());
         if !self.color.is_paint() {
-            cx.sift_leaving::<Writes>(frame, no_buffer, leaves, |packet| self.step(packet));
+            cx.retain_preserving::<Writes>(frame, no_buffer, preserved, |packet| self.step(packet));
             return;
         }
         // Without asking for each packet where it is.
         let color = self.color.color();
-        cx.sift_leaving::<Writes>(frame, no_buffer, leaves, |packet| {
+        cx.retain_preserving::<Writes>(frame, no_buffer, preserved, |packet| {
             packet.meta_mut().paint = color;
             Ok(())
         });
@@ -79,14 +79,14 @@ struct SetAnnoByte {
 }
 
 impl SetAnnoByte {
-    fn warn(&mut self, make: &mut Make<'_>) {
+    fn warn(&mut self, make: &mut ElementBuilder<'_>) {
         make.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
     }
 }
 
 impl Step for SetAnnoByte {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.anno.set(packet.meta_mut(), self.value);
         Ok(())
     }

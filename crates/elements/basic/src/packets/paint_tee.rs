@@ -19,7 +19,7 @@ pub(super) const CLASS: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> t :: PaintTee(1) -> Discard; \
         t [1] -> Discard;",
     copies: Copies::Placed,
-    ..Class::of::<PaintTee>()
+    ..Class::for_element::<PaintTee>()
 };
 
 #[derive(Arguments)]
@@ -32,13 +32,13 @@ impl PaintTee {
     fn copy(&self, cx: &mut Context, frame: &mut Frame) {
         // In most frames no packet has the colour.
         let (mut any, color) = (false, self.color);
-        let Context { pool, survey, .. } = &mut *cx;
+        let Context { pool, header_cache, .. } = &mut *cx;
         if color.is_paint() {
             // Without asking for each packet where it is.
             let paint = color.color();
-            pool.arena().for_each_meta(frame, survey, |meta| any |= meta.paint == paint);
+            pool.arena().for_each_meta(frame, header_cache, |meta| any |= meta.paint == paint);
         } else {
-            pool.arena().for_each_meta(frame, survey, |meta| any |= color.is(meta));
+            pool.arena().for_each_meta(frame, header_cache, |meta| any |= color.is(meta));
         }
         if !any {
             return;

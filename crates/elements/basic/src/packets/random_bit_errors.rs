@@ -5,14 +5,15 @@
 //! it is drawn, by inversion, instead of every bit.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, unquoted,
+    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right, unquoted,
 };
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
 use linerate_kit::{
+    handler_values::{boolean, record_argument},
     random::{Probability, Random},
-    written::{boolean, record_argument},
 };
 
 /// Drop reason.
@@ -34,22 +35,22 @@ pub(super) const CLASS: Class = Class {
     drops: &["no buffer"],
     cost: "A few cycles per packet, and some 50 per bit changed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomBitErrors(0.001) -> Discard;",
-    ..Class::of::<RandomBitErrors>()
+    ..Class::for_element::<RandomBitErrors>()
 };
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum BitError {
     Clear,
     Set,
     Flip,
 }
 
-impl Kind {
-    fn parse(text: &str) -> Result<Kind, String> {
+impl BitError {
+    fn parse(text: &str) -> Result<BitError, String> {
         match text {
-            "flip" | "" => Ok(Kind::Flip),
-            "set" => Ok(Kind::Set),
-            "clear" => Ok(Kind::Clear),
+            "flip" | "" => Ok(BitError::Flip),
+            "set" => Ok(BitError::Set),
+            "clear" => Ok(BitError::Clear),
             _ => Err(format!("bad action '{text}' (must be 'set', 'clear', or 'flip')")),
         }
     }
@@ -63,7 +64,7 @@ struct RandomBitErrors {
     probability: Probability,
     /// what becomes of the bit
     #[arg(optional, kind = "flip, set or clear", shown = "flip", with = kind)]
-    kind: Kind,
+    kind: BitError,
     /// whether bits are changed
     #[arg(optional, default = true)]
     active: bool,
@@ -74,16 +75,16 @@ struct RandomBitErrors {
     failed: Vec<Slot>,
 }
 
-fn kind(make: &mut Make<'_>, name: &str) -> Kind {
+fn kind(make: &mut ElementBuilder<'_>, name: &str) -> BitError {
     let kind = make.or(name, String::new());
-    Kind::parse(&kind).unwrap_or_else(|error| {
+    BitError::parse(&kind).unwrap_or_else(|error| {
         make.error(error);
-        Kind::Flip
+        BitError::Flip
     })
 }
 
 impl RandomBitErrors {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if self.probability > Probability::ONE {
             make.error("drop probability must be between 0 and 1");
         } else if make.is_given("P") && self.probability.0 == 0 {
@@ -106,9 +107,9 @@ impl RandomBitErrors {
         while self.gap < bits {
             let (byte, bit) = ((self.gap / 8) as usize, 1 << (self.gap % 8));
             match self.kind {
-                Kind::Clear => bytes[byte] &= !bit,
-                Kind::Set => bytes[byte] |= bit,
-                Kind::Flip => bytes[byte] ^= bit,
+                BitError::Clear => bytes[byte] &= !bit,
+                BitError::Set => bytes[byte] |= bit,
+                BitError::Flip => bytes[byte] ^= bit,
             }
             self.gap = self.draw().saturating_add(self.gap + 1);
         }
@@ -139,7 +140,7 @@ impl Element for RandomBitErrors {
             self.gap = self.gap.saturating_sub(bits);
             true
         };
-        frame.sift(spared, |slot| failed.push(slot));
+        frame.retain(spared, |slot| failed.push(slot));
         failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_BUFFER));
         self.failed = failed;
     }
@@ -148,9 +149,9 @@ impl Element for RandomBitErrors {
         match handler {
             "p_bit_error" => Ok(self.probability.to_string()),
             "error_kind" => Ok(match self.kind {
-                Kind::Clear => "clear",
-                Kind::Set => "set",
-                Kind::Flip => "flip",
+                BitError::Clear => "clear",
+                BitError::Set => "set",
+                BitError::Flip => "flip",
             }
             .into()),
             "active" => Ok(self.active.to_string()),
@@ -170,7 +171,8 @@ impl Element for RandomBitErrors {
                 record_argument(cx, 0, "P", value);
             }
             "error_kind" => {
-                self.kind = Kind::parse(&unquoted(value.trim())).map_err(HandlerError::Refused)?;
+                self.kind =
+                    BitError::parse(&unquoted(value.trim())).map_err(HandlerError::Refused)?;
                 record_argument(cx, 1, "KIND", value);
             }
             "active" => self.active = boolean(value)?,

@@ -1,8 +1,8 @@
 //! `RandomSample`: packets drawn at random.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads,
-    Right, Step, Way,
+    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Reads, Right, Step, Verdict,
 };
 use linerate_memory::{Frame, Packet};
 
@@ -24,8 +24,8 @@ pub(super) const CLASS: Class = Class {
     drops: &["not chosen"],
     cost: "A random number per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomSample(0.5) -> Discard;",
-    deals: true,
-    ..Class::of::<RandomSample>()
+    order_dependent: true,
+    ..Class::for_element::<RandomSample>()
 };
 
 #[derive(Arguments)]
@@ -58,7 +58,7 @@ struct RandomSample {
 }
 
 impl RandomSample {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         let given = make.is_given("P") || make.is_given("SAMPLE") || make.is_given("DROP");
         let wanted = self.drop.map(Probability::complement).or(self.sample).or(self.p);
         let probability = wanted.filter(|wanted| *wanted <= Probability::ONE);
@@ -78,12 +78,12 @@ impl Step<Reads> for RandomSample {
     }
 
     #[inline]
-    fn step(&mut self, _: &mut Packet<'_>) -> Way {
+    fn step(&mut self, _: &mut Packet<'_>) -> Verdict {
         if self.random.bits28() < self.probability.0 {
             return Ok(());
         }
         self.drops += 1;
-        Err(Exit::Refuse(NOT_CHOSEN))
+        Err(Exit::ErrorOutput(NOT_CHOSEN))
     }
 }
 

@@ -1,6 +1,6 @@
 //! `Resize`: adds or removes bytes at either end.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Right, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Reads, Right, Step, Verdict};
 use linerate_kit::mac_header::Starts;
 use linerate_memory::{Frame, Packet};
 
@@ -52,7 +52,7 @@ impl Step<Reads> for Resize {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let Resize { head, tail, .. } = *self;
         let [front, end] = [head, tail].map(|count| count.unsigned_abs() as usize);
         let fits = if head < 0 {

@@ -3,7 +3,7 @@
 //! `FastClick` has the number of bytes where the paint and the byte of ICMP
 //! parameter problems are, the paint as the higher byte; so it is here.
 
-use linerate_graph::{Arguments, Class, Exit, Make, Step, Way};
+use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 use memchr::memmem::Finder;
 
@@ -67,7 +67,7 @@ struct Search {
 }
 
 impl Search {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if self.pattern.is_empty() && make.is_given("PATTERN") {
             make.error("Cannot search for an empty string!");
         }
@@ -77,8 +77,8 @@ impl Search {
 
 impl Step for Search {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let mut count = self.finder.find(packet.bytes()).ok_or(Exit::Refuse(NOT_FOUND))?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+        let mut count = self.finder.find(packet.bytes()).ok_or(Exit::ErrorOutput(NOT_FOUND))?;
         if self.strip_after {
             count += self.pattern.len();
         }
@@ -101,7 +101,7 @@ struct UnstripAnno {
 
 impl Step for UnstripAnno {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let count = u16::from_be_bytes(self.anno.get(packet.meta()));
         if !packet.prepend(count.into()) {
             return Err(Exit::Drop(TOO_LONG));

@@ -1,6 +1,6 @@
 //! `StoreData`: writes given bytes at an offset.
 
-use linerate_graph::{Arguments, Class, Context, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Reads, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
@@ -43,7 +43,7 @@ impl Step<Reads> for StoreData {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let place = packet.writable().map(|packet| packet.bytes_mut());
         if let Some(place) = place.and_then(|bytes| bytes.get_mut(self.offset as usize..)) {
             match self.data.len() {

@@ -15,7 +15,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     cost: "Less than a cycle per packet: only slots are changed, four at a time.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Discard;",
-    ..Class::of::<Strip>()
+    ..Class::for_element::<Strip>()
 };
 
 pub(super) const FLOW: Class = Class {
@@ -37,7 +37,7 @@ struct Strip {
 impl Element for Strip {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.starts.note(cx, frame);
-        cx.pool.arena().strip_packets(frame, &mut cx.survey, self.length as usize);
+        cx.pool.arena().strip_packets(frame, &mut cx.header_cache, self.length as usize);
     }
 }
 

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Scope, Setting,
-    SignedTime, Step, Value, Way,
+    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Scope, Setting, SignedTime, Step, Value, Verdict,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -39,7 +39,7 @@ pub(super) const SET_DELTA: Class = Class {
     args: SetDelta::ARGS,
     handlers: SetDelta::HANDLERS,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp -> SetTimestampDelta -> Discard;",
-    make: Class::of::<SetDelta>().make,
+    make: Class::for_element::<SetDelta>().make,
     ..SET
 };
 
@@ -71,7 +71,7 @@ struct Set {
 }
 
 impl Set {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if self.given.is_some_and(|time| time.nanos < 0) {
             make.error("TIMESTAMP: parse error");
         }
@@ -89,7 +89,7 @@ impl Step for Set {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let meta = packet.meta_mut();
         if self.first {
             set_first_time(meta, self.time);
@@ -122,7 +122,7 @@ struct SetDelta {
     now: u64,
 }
 
-fn from(make: &mut Make<'_>, name: &str) -> From {
+fn from(make: &mut ElementBuilder<'_>, name: &str) -> From {
     match make.or(name, String::from("RANGE")).as_str() {
         "RANGE" => From::Range,
         "NOW" => From::Now,
@@ -144,7 +144,7 @@ impl Step for SetDelta {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let meta = packet.meta_mut();
         let time = meta.timestamp;
         if time == 0 {
@@ -178,7 +178,7 @@ impl Element for SetDelta {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "first" => Ok(SignedTime::of(self.first).to_string()),
+            "first" => Ok(SignedTime::from_nanos(self.first).to_string()),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -233,7 +233,7 @@ struct Adjust {
 
 impl Step for Adjust {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (by, all) = (self.time.0.nanos.cast_unsigned(), self.all);
         let adjusted = |time: u64| if time != 0 || all { time.wrapping_add(by) } else { 0 };
         let meta = packet.meta_mut();

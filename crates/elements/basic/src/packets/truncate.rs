@@ -1,6 +1,6 @@
 //! `Truncate`: cuts packets to a length.
 
-use linerate_graph::{Arguments, Class, Context, Make, Reads, Right, Step, Way};
+use linerate_graph::{Arguments, Class, Context, ElementBuilder, Reads, Right, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
@@ -38,7 +38,7 @@ struct Truncate {
 }
 
 impl Truncate {
-    fn look_at(&mut self, make: &mut Make<'_>) {
+    fn look_at(&mut self, make: &mut ElementBuilder<'_>) {
         self.remembers &= make.world.annotated;
     }
 }
@@ -58,7 +58,7 @@ impl Step<Reads> for Truncate {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let length = self.length as usize;
         if let Some(cut) = packet.len().checked_sub(length).filter(|cut| *cut > 0)
             && let Some(packet) = packet.writable()

@@ -20,7 +20,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Less than a cycle per packet: only slots are changed, four at a time; a packet with too \
         little room in front is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
-    ..Class::of::<Unstrip>()
+    ..Class::for_element::<Unstrip>()
 };
 
 #[derive(Arguments)]
@@ -33,10 +33,10 @@ struct Unstrip {
 impl Element for Unstrip {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let length = self.length as usize;
-        if cx.pool.arena().unstrip_packets(frame, &mut cx.survey, length) {
+        if cx.pool.arena().unstrip_packets(frame, &mut cx.header_cache, length) {
             return;
         }
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             if packet.prepend(length) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
         });
     }

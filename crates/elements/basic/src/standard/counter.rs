@@ -1,8 +1,8 @@
 //! `Counter`: counts packets and bytes and estimates their rates.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Make, Merge,
-    Right, Text, lang::config::shift_word, parse_integer, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerRef, HandlerResult,
+    Merge, Right, Text, lang::config::shift_word, parse_integer, unquoted,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -69,7 +69,7 @@ struct Call {
 }
 
 impl Call {
-    fn new(make: &mut Make<'_>, name: &str) -> Option<Call> {
+    fn new(make: &mut ElementBuilder<'_>, name: &str) -> Option<Call> {
         let Text(text) = make.get(name)?;
         let (at, rest) = shift_word(&text);
         let Some(at) = parse_integer(at).filter(|at| *at >= 0) else {
@@ -104,7 +104,7 @@ fn due(call: &Option<Call>) -> u64 {
 }
 
 impl Counter {
-    fn new(make: &mut Make<'_>) -> Counter {
+    fn new(make: &mut ElementBuilder<'_>) -> Counter {
         let count_call = Call::new(make, "COUNT_CALL");
         let bytes_call = Call::new(make, "BYTE_COUNT_CALL");
         Counter {

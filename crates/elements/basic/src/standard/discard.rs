@@ -1,7 +1,8 @@
 //! `Discard` and `Idle`: the ends of a graph.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_bool,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    parse_bool,
 };
 use linerate_memory::Frame;
 
@@ -38,7 +39,7 @@ struct Discard {
 }
 
 impl Discard {
-    fn new(make: &mut Make<'_>) -> Discard {
+    fn new(make: &mut ElementBuilder<'_>) -> Discard {
         let pulls = make.input_is_pull(0);
         let active = make.or("ACTIVE", true);
         if !active && !pulls {

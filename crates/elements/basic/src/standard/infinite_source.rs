@@ -1,8 +1,8 @@
 //! `InfiniteSource` and `RandomSource`: packets as fast as they are taken.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Signals,
-    parse_bool, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    Right, Signals, parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -109,7 +109,7 @@ struct InfiniteSource {
 }
 
 impl InfiniteSource {
-    fn new(make: &mut Make<'_>, template: Template) -> InfiniteSource {
+    fn new(make: &mut ElementBuilder<'_>, template: Template) -> InfiniteSource {
         let burst = make.get::<i64>("BURST");
         if burst.is_some_and(|burst| burst < 1) {
             make.error("burst size must be >= 1");

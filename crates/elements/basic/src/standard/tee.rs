@@ -1,6 +1,6 @@
 //! `Tee` and `PullTee`: copies of packets.
 
-use linerate_graph::{Arg, Class, Context, Copies, Element, Make};
+use linerate_graph::{Arg, Class, Context, Copies, Element, ElementBuilder};
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -35,7 +35,7 @@ struct Tee {
 }
 
 impl Tee {
-    fn new(make: &mut Make<'_>) -> Tee {
+    fn new(make: &mut ElementBuilder<'_>) -> Tee {
         let outputs = make.outputs();
         if make.get::<u32>("N").is_some_and(|n| n as usize != outputs) {
             make.error(format!("{outputs} outputs implies {outputs} arms"));

@@ -1,8 +1,8 @@
 //! `Unqueue`: turns pull into push.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, parse_bool,
-    parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    parse_bool, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -56,7 +56,7 @@ fn unlimited_below_zero(burst: i32) -> usize {
 }
 
 impl Unqueue {
-    fn new(make: &mut Make<'_>) -> Unqueue {
+    fn new(make: &mut ElementBuilder<'_>) -> Unqueue {
         Unqueue {
             burst: make.get::<i32>("BURST").map(unlimited_below_zero),
             active: make.or("ACTIVE", true),

@@ -1,12 +1,13 @@
 //! `Block`: drops packets above a rate.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, lang::config::split,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    lang::config::split,
 };
 use linerate_memory::Frame;
 
 use super::{FAMILY, split as split_frame};
-use linerate_kit::{annotations::aggregate, written::integer_or};
+use linerate_kit::{annotations::aggregate, handler_values::integer_or};
 
 pub(super) const CLASS: Class = Class {
     name: "Block",
@@ -30,7 +31,7 @@ struct Block {
 }
 
 impl Block {
-    fn new(make: &mut Make<'_>) -> Block {
+    fn new(make: &mut ElementBuilder<'_>) -> Block {
         Block { threshold: make.need("THRESH") }
     }
 }

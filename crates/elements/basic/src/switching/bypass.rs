@@ -1,10 +1,12 @@
 //! `Bypass`: a second path that costs nothing while it is inactive.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::boolean_or;
+use linerate_kit::handler_values::boolean_or;
 
 pub(super) const CLASS: Class = Class {
     name: "Bypass",
@@ -39,7 +41,7 @@ struct Bypass {
 }
 
 impl Bypass {
-    fn new(make: &mut Make<'_>) -> Bypass {
+    fn new(make: &mut ElementBuilder<'_>) -> Bypass {
         let _: Option<bool> = make.get("INLINE");
         let ways = if make.output_is_push(0) { make.outputs() } else { make.inputs() };
         Bypass { active: make.or("ACTIVE", false), has_way: ways > 1 }

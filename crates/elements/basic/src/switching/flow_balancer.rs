@@ -1,12 +1,13 @@
 //! `FlowBalancer`: spreads flows over outputs and keeps each on its own.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    parse_integer,
 };
 use linerate_lookup::indirection::{BUCKETS_LIMIT, Indirection};
 use linerate_memory::Frame;
 use linerate_packet::{
-    affinity::{Affinity, Parts},
+    affinity::{Affinity, HashFields},
     flow::VlanRule,
 };
 
@@ -68,7 +69,7 @@ struct FlowBalancer {
 }
 
 impl FlowBalancer {
-    fn new(make: &mut Make<'_>) -> FlowBalancer {
+    fn new(make: &mut ElementBuilder<'_>) -> FlowBalancer {
         let outputs = make.outputs();
         let weights = make.get::<String>("WEIGHTS").map(|text| weights_of(&text, outputs));
         let active = make.get::<String>("ACTIVE").map(|text| active_of(&text, outputs));
@@ -89,7 +90,7 @@ impl FlowBalancer {
         let symmetric = make.or("SYMMETRIC", false);
         let mut balancer = FlowBalancer {
             affinity: Affinity {
-                parts: Parts::Flow,
+                parts: HashFields::Flow,
                 inner: false,
                 symmetric,
                 vlan,
@@ -222,7 +223,7 @@ mod tests {
     }
 
     const ANY: Affinity = Affinity {
-        parts: Parts::Flow,
+        parts: HashFields::Flow,
         inner: false,
         symmetric: false,
         vlan: VlanRule::Outer,

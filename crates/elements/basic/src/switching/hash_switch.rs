@@ -1,6 +1,6 @@
 //! `HashSwitch`: outputs by the sum of some bytes.
 
-use linerate_graph::{Arg, Class, Context, Element, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
@@ -32,7 +32,7 @@ struct HashSwitch {
 }
 
 impl HashSwitch {
-    fn new(make: &mut Make<'_>) -> HashSwitch {
+    fn new(make: &mut ElementBuilder<'_>) -> HashSwitch {
         let (offset, length): (i32, i32) = (make.need("OFFSET"), make.need("LENGTH"));
         if make.is_given("LENGTH") && length <= 0 {
             make.error("length must be > 0");

@@ -1,12 +1,12 @@
 //! `InputSwitch`: passes the packets of one input.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::integer_or;
+use linerate_kit::handler_values::integer_or;
 
 /// Drop reason.
 const OTHER_INPUT: usize = 0;
@@ -40,7 +40,7 @@ struct InputSwitch {
 }
 
 impl InputSwitch {
-    fn new(make: &mut Make<'_>) -> InputSwitch {
+    fn new(make: &mut ElementBuilder<'_>) -> InputSwitch {
         let (input, inputs) = (make.or("OUTPUT", 0), make.inputs());
         if i64::from(input) >= inputs as i64 {
             make.error(format!("input must be < {inputs}"));

@@ -47,7 +47,7 @@ fn split(cx: &mut Context, frame: &mut Frame, mut choose: impl FnMut(&Arena, &Sl
     let Context { pool, out, .. } = cx;
     let arena = pool.arena();
     let chosen = std::cell::Cell::new(0);
-    frame.sift(
+    frame.retain(
         |slot| {
             chosen.set(choose(arena, slot));
             chosen.get() == 0

@@ -1,12 +1,12 @@
 //! `PullSwitch`, `SimplePullSwitch`, `StaticPullSwitch`: pull from one input.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::integer_or;
+use linerate_kit::handler_values::integer_or;
 
 pub(super) const PULL_SWITCH: Class = Class {
     name: "PullSwitch",
@@ -67,7 +67,7 @@ struct PullSwitch {
 }
 
 impl PullSwitch {
-    fn new(make: &Make<'_>, input: i32) -> PullSwitch {
+    fn new(make: &ElementBuilder<'_>, input: i32) -> PullSwitch {
         let class = make.plan().elements[make.element()].class.name;
         let tells = class != SIMPLE_PULL_SWITCH.name;
         let alone = make.world.workers == 1;

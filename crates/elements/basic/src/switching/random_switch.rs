@@ -16,7 +16,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A random number per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: RandomSwitch -> Discard; \
         s [1] -> Discard;",
-    deals: true,
+    order_dependent: true,
     make: |make| Box::new(RandomSwitch { random: Random::new(make), outputs: make.outputs() }),
     ..Class::here()
 };

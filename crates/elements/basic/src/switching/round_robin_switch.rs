@@ -16,7 +16,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A few cycles per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: RoundRobinSwitch -> Discard; \
         s [1] -> Discard;",
-    deals: true,
+    order_dependent: true,
     make: |make| Box::new(RoundRobinSwitch { next: 0, outputs: make.outputs() }),
     ..Class::here()
 };

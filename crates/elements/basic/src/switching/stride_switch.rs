@@ -1,6 +1,6 @@
 //! `StrideSwitch`: outputs in proportion to tickets.
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Right};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
@@ -24,7 +24,7 @@ pub(super) const CLASS: Class = Class {
     cost: "A few cycles per packet and output; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: StrideSwitch(1, 2) -> Discard; \
         s [1] -> Discard;",
-    deals: true,
+    order_dependent: true,
     make: |make| Box::new(StrideSwitch::new(make)),
     ..Class::here()
 };
@@ -34,7 +34,7 @@ struct StrideSwitch {
 }
 
 impl StrideSwitch {
-    fn new(make: &mut Make<'_>) -> StrideSwitch {
+    fn new(make: &mut ElementBuilder<'_>) -> StrideSwitch {
         let outputs = make.outputs();
         StrideSwitch { tickets: Tickets::from_args(make, outputs, "output") }
     }

@@ -4,7 +4,7 @@ use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResu
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::{boolean_or, port_of};
+use linerate_kit::handler_values::{boolean_or, port_of};
 
 /// Drop reason.
 const SUPPRESSED: usize = 0;

@@ -1,12 +1,12 @@
 //! `Switch`, `StaticSwitch`: one output for all packets.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::written::integer_or;
+use linerate_kit::handler_values::integer_or;
 
 /// Drop reason.
 const OFF: usize = 0;
@@ -59,7 +59,7 @@ struct Switch {
 }
 
 impl Switch {
-    fn new(make: &Make<'_>, output: i32) -> Switch {
+    fn new(make: &ElementBuilder<'_>, output: i32) -> Switch {
         let mut switch = Switch { output: 0, outputs: make.outputs() };
         switch.set(output);
         switch

@@ -6,8 +6,8 @@ mod siphash;
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Step,
-    Text, Way, lang::config::words, parse_integer, unquoted,
+    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Step, Text, Verdict, lang::config::words, parse_integer, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::checksum::update_bytes;
@@ -15,10 +15,11 @@ use linerate_packet::checksum::update_bytes;
 use self::map::Map;
 use super::FAMILY;
 use linerate_kit::{
+    handler_values,
     ip::{
         CHECKSUM, LEAST, PROTOCOL, SOURCE, get16, header_length, ip_mut, is_first_fragment, put16,
     },
-    random, written,
+    random,
 };
 
 /// Drop reason.
@@ -50,7 +51,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Six hashes for each of the two addresses.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 1.0.0.2\") \
         -> AnonymizeIPAddr(CLASS 4, PRESERVE_8 \"10 127\") -> Discard;",
-    make: Class::of::<AnonymizeIpAddr>().make,
+    make: Class::for_element::<AnonymizeIpAddr>().make,
     ..AnonymizeIpAddr::CLASS
 };
 
@@ -73,7 +74,7 @@ struct AnonymizeIpAddr {
 }
 
 impl AnonymizeIpAddr {
-    fn make_map(&mut self, make: &mut Make<'_>) {
+    fn make_map(&mut self, make: &mut ElementBuilder<'_>) {
         let ones = match self.class {
             // 99 stands for all 32 bits.
             99 => 32,
@@ -113,10 +114,10 @@ const _: () = assert!(SOURCE + 8 == LEAST, "the addresses are last");
 
 impl Step for AnonymizeIpAddr {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let network = packet.network();
         let ip = ip_mut(packet.bytes_mut(), network).filter(|ip| ip[0] >> 4 == 4);
-        let ip = ip.ok_or(Exit::Refuse(NO_HEADER))?;
+        let ip = ip.ok_or(Exit::ErrorOutput(NO_HEADER))?;
         let (start, is_first) = (header_length(ip), is_first_fragment(ip));
         let Some((head, _)) = ip.split_first_chunk_mut::<LEAST>() else { return Ok(()) };
         self.replace(head);
@@ -160,7 +161,7 @@ impl Element for AnonymizeIpAddr {
     fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
         match handler {
             "map" => {
-                let address = written::address(cx, parameter)?;
+                let address = handler_values::address(cx, parameter)?;
                 Ok(Ipv4Addr::from(self.map.map(address.to_bits())).to_string())
             }
             _ => Err(HandlerError::missing(handler)),

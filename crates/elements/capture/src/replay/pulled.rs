@@ -1,6 +1,6 @@
 //! `Replay`.
 
-use linerate_graph::{Context, Element, HandlerResult, Make, Next};
+use linerate_graph::{Context, Element, ElementBuilder, HandlerResult, Next};
 use linerate_memory::Frame;
 
 use super::rounds::Rounds;
@@ -12,7 +12,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    pub(super) fn new(make: &mut Make<'_>) -> Replay {
+    pub(super) fn new(make: &mut ElementBuilder<'_>) -> Replay {
         // Accepted, if they are what they should be.
         let _: (Option<u32>, Option<u32>) = (make.get("BURST"), make.get("QUEUE"));
         let most = if make.outputs() > 1 { 1 } else { usize::MAX };

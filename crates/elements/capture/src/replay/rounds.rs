@@ -1,7 +1,7 @@
 //! Reading packets, and the rounds in which they are sent.
 
-use linerate_graph::{Context, HandlerError, HandlerResult, Make, Next};
-use linerate_kit::written::{boolean_or, integer};
+use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult, Next};
+use linerate_kit::handler_values::{boolean_or, integer};
 use linerate_memory::{Frame, Slot};
 
 use super::{LEFT_OVER, NO_BUFFER, recording::Recording};
@@ -38,7 +38,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    pub(super) fn new(make: &mut Make<'_>) -> Rounds {
+    pub(super) fn new(make: &mut ElementBuilder<'_>) -> Rounds {
         // Accepted, if they are what they should be.
         let _: (Option<bool>, Option<bool>) =
             (make.get("QUICK_CLONE"), make.get("FREEONTERMINATE"));

@@ -1,7 +1,7 @@
 //! `ReplayUnqueue`.
 
-use linerate_graph::{Context, Element, HandlerResult, Make, Next};
-use linerate_kit::written::integer;
+use linerate_graph::{Context, Element, ElementBuilder, HandlerResult, Next};
+use linerate_kit::handler_values::integer;
 use linerate_memory::Frame;
 
 use super::rounds::Rounds;
@@ -20,7 +20,7 @@ pub(super) struct ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    pub(super) fn new(make: &mut Make<'_>) -> ReplayUnqueue {
+    pub(super) fn new(make: &mut ElementBuilder<'_>) -> ReplayUnqueue {
         ReplayUnqueue {
             rounds: Rounds::new(make),
             burst: make.or("BURST", 64),

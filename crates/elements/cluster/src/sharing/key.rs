@@ -1,9 +1,9 @@
 //! Affinity key: packets with an equal one go to one program.
 
 use linerate_filter::Calculation;
-use linerate_graph::{Make, Text, unquoted};
+use linerate_graph::{ElementBuilder, Text, unquoted};
 use linerate_packet::{
-    affinity::{Affinity, Parts, number_hash},
+    affinity::{Affinity, HashFields, number_hash},
     flow::VlanRule,
 };
 
@@ -16,14 +16,14 @@ pub(super) struct Key {
 
 impl Key {
     /// Reads the argument `BY`; `None` where programs take turns.
-    pub(super) fn read(make: &mut Make<'_>) -> Option<Key> {
+    pub(super) fn read(make: &mut ElementBuilder<'_>) -> Option<Key> {
         let text =
             make.get::<Text>("BY").map_or_else(|| "flow".into(), |Text(text)| unquoted(&text));
         let mut number = None;
         let parts = match text.as_str() {
-            "flow" => Parts::Flow,
-            "addresses" => Parts::Addresses,
-            "vlan" => Parts::Vlan,
+            "flow" => HashFields::Flow,
+            "addresses" => HashFields::Addresses,
+            "vlan" => HashFields::Vlan,
             "turns" => return None,
             text => {
                 number = Calculation::new(text)
@@ -33,7 +33,7 @@ impl Key {
                         ));
                     })
                     .ok();
-                Parts::Flow
+                HashFields::Flow
             }
         };
         let (inner, symmetric) = (make.or("INNER", false), make.or("SYMMETRIC", true));
@@ -45,7 +45,7 @@ impl Key {
     /// Returns a hash that is equal for packets that stay together.
     #[inline]
     pub(super) fn hash(&self, packet: &[u8]) -> u64 {
-        let number = self.number.as_ref().and_then(|number| number.of(packet));
+        let number = self.number.as_ref().and_then(|number| number.evaluate(packet));
         number.map_or_else(
             || self.affinity.hash(packet).0,
             |number| number_hash(number, self.affinity.seed),

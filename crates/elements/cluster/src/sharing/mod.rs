@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_cluster::{BalancerUse, Broker, Granted, PlaceUse, exchange::Wanted};
+use linerate_cluster::{BalancerHandle, Broker, ConsumerHandle, Granted, dispatcher::Recipients};
 use linerate_graph::{Context, Element, HandlerError, HandlerResult, Next};
 use linerate_memory::Frame;
 use linerate_port::Wake;
@@ -21,7 +21,7 @@ pub(super) use self::{
 };
 use self::{key::Key, selector::PacketSelector};
 use super::{
-    place::{Expected, Place, broker},
+    place::{BrokerState, Expected, broker},
     weights,
 };
 
@@ -64,7 +64,7 @@ pub(super) struct Sharing {
     burst: Option<usize>,
     expected: Option<Expected>,
     broker: Option<Arc<Broker>>,
-    balancers: Vec<BalancerUse>,
+    balancers: Vec<BalancerHandle>,
     /// Their numbers.
     ids: Vec<usize>,
     hashes: Vec<u64>,
@@ -89,10 +89,10 @@ impl Sharing {
         }
         let before = frame.len();
         let (pool, absent, unwanted) = (&mut cx.pool, &mut self.absent, &mut self.unwanted);
-        let too_long = broker.exchange().share_out_wanted(
+        let too_long = broker.dispatcher().share_out_wanted(
             &self.ids,
             &self.hashes,
-            self.has_selectors.then_some(Wanted { by: &self.wanted, unwanted }),
+            self.has_selectors.then_some(Recipients { by: &self.wanted, unwanted }),
             self.waits,
             pool,
             frame,
@@ -144,11 +144,11 @@ impl Sharing {
         }
     }
 
-    fn places(&self) -> impl Iterator<Item = (&str, &PlaceUse)> {
+    fn places(&self) -> impl Iterator<Item = (&str, &ConsumerHandle)> {
         let applications = self.applications.iter().zip(&self.balancers);
         applications.flat_map(|(application, balancer)| {
             let names = application.programs.iter().map(|program| program.name.as_str());
-            names.zip(balancer.places())
+            names.zip(balancer.endpoints())
         })
     }
 }
@@ -156,14 +156,14 @@ impl Sharing {
 impl Element for Sharing {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let broker = broker(&Arc::clone(cx.world()))?;
-        let place = cx.world().common::<Place>();
+        let place = cx.world().common::<BrokerState>();
         for Application { name, programs, .. } in &self.applications {
             let consumer = |Program { name, weight, granted, .. }: &Program| {
                 let granted = Granted { access: place.granted(name), ..*granted };
                 (name.clone(), *weight, granted)
             };
             let consumers: Vec<_> = programs.iter().map(consumer).collect();
-            let balancer = BalancerUse::granting(&broker, name, &consumers, self.key.is_some())?;
+            let balancer = BalancerHandle::granting(&broker, name, &consumers, self.key.is_some())?;
             self.ids.push(balancer.balancer());
             self.balancers.push(balancer);
         }
@@ -255,7 +255,7 @@ impl Element for Sharing {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         let words = |numbers: Vec<String>| Ok(numbers.join(" "));
-        let shares = || self.balancers.first().map(BalancerUse::shares).unwrap_or_default();
+        let shares = || self.balancers.first().map(BalancerHandle::shares).unwrap_or_default();
         match handler {
             "count" => Ok(self.packets.to_string()),
             "weights" => words(shares().iter().map(|(weight, _)| weight.to_string()).collect()),
@@ -279,7 +279,7 @@ impl Element for Sharing {
             ("weights", Some(Application { name, programs, .. }), Some(broker)) => {
                 let weights =
                     weights::parse(value, programs.len()).map_err(HandlerError::Refused)?;
-                let weighed = broker.exchange().weigh(name, &weights);
+                let weighed = broker.dispatcher().weigh(name, &weights);
                 weighed.map_err(|(_, text)| HandlerError::Refused(text))?;
             }
             _ => return Err(HandlerError::missing(handler)),

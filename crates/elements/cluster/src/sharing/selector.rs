@@ -3,8 +3,8 @@
 use linerate_elements_matching::Expression;
 use linerate_filter::{Filter, Names};
 use linerate_graph::{
-    Make, Scope, Text, known_protocol, system_host, system_network, system_port, system_station,
-    unquoted,
+    ElementBuilder, Scope, Text, ethers_lookup, known_protocol, system_host, system_network,
+    system_port, unquoted,
 };
 
 /// A selector of packets: those that both of these accept, or all.
@@ -18,8 +18,8 @@ pub(super) struct PacketSelector {
 
 impl PacketSelector {
     /// The selector of an element, for all of its packets.
-    pub(super) fn of_all(make: &mut Make<'_>) -> PacketSelector {
-        let text = |make: &mut Make<'_>, name| {
+    pub(super) fn of_all(make: &mut ElementBuilder<'_>) -> PacketSelector {
+        let text = |make: &mut ElementBuilder<'_>, name| {
             make.get::<Text>(name).map(|Text(text)| unquoted(&text)).unwrap_or_default()
         };
         let (filter, expression) = (text(make, "FILTER"), text(make, "WHERE"));
@@ -28,7 +28,10 @@ impl PacketSelector {
 
     /// Names, and behind words of their own which packets they want: `NAME... [if FILTER] [where
     /// EXPRESSION]`.
-    pub(super) fn with_names(make: &mut Make<'_>, text: &str) -> (Vec<String>, PacketSelector) {
+    pub(super) fn with_names(
+        make: &mut ElementBuilder<'_>,
+        text: &str,
+    ) -> (Vec<String>, PacketSelector) {
         let [names, filter, expression] = parts(text);
         for (word, said) in [("if", &filter), ("where", &expression)] {
             if said.is_empty() && text.split_whitespace().any(|other| other == word) {
@@ -39,7 +42,7 @@ impl PacketSelector {
         (names.into_iter().map(str::to_owned).collect(), selector)
     }
 
-    fn read(make: &mut Make<'_>, filter: &str, expression: &str) -> PacketSelector {
+    fn read(make: &mut ElementBuilder<'_>, filter: &str, expression: &str) -> PacketSelector {
         let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
         let given = |text: &str| !text.is_empty();
         let filter = given(filter).then(|| (filter, self::filter(filter)));
@@ -92,7 +95,7 @@ fn filter(text: &str) -> Result<Filter, String> {
         protocol: &|name| known_protocol(name).filter(|number| *number <= u32::from(u8::MAX)),
         host: &system_host,
         network: &system_network,
-        station: &|name| system_station(name).map(|station| station.0),
+        station: &|name| ethers_lookup(name).map(|station| station.0),
         netmask: None,
     };
     Filter::new(text, names)

@@ -1,13 +1,13 @@
 //! Arguments of sharing elements, parsed.
 
 use linerate_cluster::{Access, Granted};
-use linerate_graph::{Make, Text, Word, unquoted};
+use linerate_graph::{ElementBuilder, Text, Word, unquoted};
 use linerate_memory::Frame;
 
 use super::{Application, Program, Sharing, key::Key, selector::PacketSelector};
 use crate::{
     access,
-    place::{Expected, Place},
+    place::{BrokerState, Expected},
     weights,
 };
 
@@ -16,7 +16,7 @@ const PROGRAMS_LIMIT: usize = 64;
 
 impl Sharing {
     fn new(
-        make: &mut Make<'_>,
+        make: &mut ElementBuilder<'_>,
         mut applications: Vec<Application>,
         key: Option<Key>,
         isolated: &str,
@@ -40,7 +40,7 @@ impl Sharing {
             all.clone().map(|program| (program.name.clone(), program.granted.access)).collect();
         let has_selectors = applications.iter().any(|with| !with.selector.is_all())
             || all.clone().any(|program| !program.selector.is_all());
-        make.world.common::<Place>().grant(make.name(), granted);
+        make.world.common::<BrokerState>().grant(make.name(), granted);
         let (limit, pulls) = (make.world.frame_limit, make.input_is_pull(0));
         Sharing {
             applications,
@@ -63,7 +63,7 @@ impl Sharing {
         }
     }
 
-    pub(super) fn to_consumer(make: &mut Make<'_>) -> Sharing {
+    pub(super) fn to_consumer(make: &mut ElementBuilder<'_>) -> Sharing {
         let Word(name) = make.need("NAME");
         let granted = granted(make);
         let programs =
@@ -77,7 +77,7 @@ impl Sharing {
         Sharing { burst, ..Sharing::new(make, vec![application], None, "") }
     }
 
-    pub(super) fn balancer(make: &mut Make<'_>) -> Sharing {
+    pub(super) fn balancer(make: &mut ElementBuilder<'_>) -> Sharing {
         let texts = texts(make);
         let given = make
             .get::<Text>("WEIGHTS")
@@ -89,7 +89,7 @@ impl Sharing {
         let granted = granted(make);
         let program = |(text, weight): (&String, u32)| {
             let (names, selector) = PacketSelector::with_names(make, text);
-            // An invalid name is reported by the exchange, where the consumer is declared.
+            // An invalid name is reported by the dispatcher, where the consumer is declared.
             Program { name: names.join(" "), weight, granted, selector }
         };
         let programs = texts.iter().zip(weights).map(program).collect();
@@ -102,7 +102,7 @@ impl Sharing {
         Sharing::new(make, vec![application], key, &isolated)
     }
 
-    pub(super) fn fan_out(make: &mut Make<'_>) -> Sharing {
+    pub(super) fn fan_out(make: &mut ElementBuilder<'_>) -> Sharing {
         let granted = Granted { access: Access::Read, cells: access::cells(make) };
         let texts = texts(make);
         let application = |(number, text): (usize, &String)| {
@@ -122,7 +122,7 @@ impl Sharing {
 }
 
 /// Returns the arguments without a keyword: programs.
-fn texts(make: &mut Make<'_>) -> Vec<String> {
+fn texts(make: &mut ElementBuilder<'_>) -> Vec<String> {
     let texts: Vec<String> = make.rest().iter().map(|text| unquoted(text)).collect();
     if texts.is_empty() {
         make.error("it needs the name of a program at least");
@@ -131,11 +131,11 @@ fn texts(make: &mut Make<'_>) -> Vec<String> {
 }
 
 /// Returns the access and memory granted to programs.
-fn granted(make: &mut Make<'_>) -> Granted {
-    Granted { access: access::of(make, Access::Read), cells: access::cells(make) }
+fn granted(make: &mut ElementBuilder<'_>) -> Granted {
+    Granted { access: access::parse(make, Access::Read), cells: access::cells(make) }
 }
 
 /// Programs that get copies, separated by spaces.
-fn isolated(make: &mut Make<'_>) -> String {
+fn isolated(make: &mut ElementBuilder<'_>) -> String {
     make.get::<Text>("ISOLATED").map(|Text(text)| unquoted(&text)).unwrap_or_default()
 }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Next, Right, Role,
-    Text,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
+    Right, Role, Text,
     lang::config::{quote, shift_word, split, uncomment, words},
     parse_integer,
 };
@@ -30,7 +30,7 @@ use program::{End, Instruction, Op, RETURNED, Target};
 use run::{CUTTING, Errors, Rest, Step, count_work};
 use signals::Signals;
 
-use linerate_kit::printed::reason;
+use linerate_kit::output::reason;
 
 /// Bytes a script's variables hold in all, and how many there are.
 const MEMORY: usize = 16 << 20;
@@ -164,7 +164,7 @@ pub(super) const DRIVER_MANAGER: Class = Class {
 
 /// When a script runs.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ScriptKind {
     #[default]
     Active,
     Driver,
@@ -177,7 +177,7 @@ enum Kind {
 /// One script. Its default value does nothing and stands in for one at work.
 #[derive(Default)]
 pub(super) struct Script {
-    kind: Kind,
+    kind: ScriptKind,
     program: Vec<Instruction>,
     variables: HashMap<String, String>,
     exported: BTreeMap<String, ()>,
@@ -203,13 +203,13 @@ pub(super) struct Script {
 }
 
 impl Script {
-    fn new(make: &mut Make<'_>) -> Script {
+    fn new(make: &mut ElementBuilder<'_>) -> Script {
         let mut script = Script::default();
         let Text(kind) = make.or("TYPE", Text::default());
         match script.read_kind(&kind) {
             Ok(Some(kind)) => script.kind = kind,
-            Ok(None) if is_driver(make, make.element()) => script.kind = Kind::Driver,
-            Ok(None) if make.inputs() + make.outputs() > 0 => script.kind = Kind::Packet,
+            Ok(None) if is_driver(make, make.element()) => script.kind = ScriptKind::Driver,
+            Ok(None) if make.inputs() + make.outputs() > 0 => script.kind = ScriptKind::Packet,
             Ok(None) => {}
             Err(error) => {
                 make.error(error);
@@ -217,11 +217,11 @@ impl Script {
             }
         }
         let kind = script.kind;
-        if kind == Kind::Driver && (0..make.element()).any(|other| is_driver(make, other)) {
+        if kind == ScriptKind::Driver && (0..make.element()).any(|other| is_driver(make, other)) {
             make.error("router has more than one driver script");
-        } else if kind == Kind::Packet && make.inputs() == 0 {
+        } else if kind == ScriptKind::Packet && make.inputs() == 0 {
             make.error("PACKET script must have inputs");
-        } else if kind != Kind::Packet && make.inputs() + make.outputs() > 0 {
+        } else if kind != ScriptKind::Packet && make.inputs() + make.outputs() > 0 {
             make.error("ports allowed only on PACKET scripts");
         } else {
             script.load(make, &make.rest());
@@ -230,14 +230,14 @@ impl Script {
     }
 
     /// A script that starts by itself and has no other arguments.
-    pub(super) fn active(make: &mut Make<'_>, instructions: &[String]) -> Script {
+    pub(super) fn active(make: &mut ElementBuilder<'_>, instructions: &[String]) -> Script {
         let mut script = Script::default();
         script.load(make, instructions);
         script
     }
 
-    fn load(&mut self, make: &mut Make<'_>, instructions: &[String]) {
-        match program::parse(instructions, self.kind == Kind::Driver) {
+    fn load(&mut self, make: &mut ElementBuilder<'_>, instructions: &[String]) {
+        match program::parse(instructions, self.kind == ScriptKind::Driver) {
             Ok(program) => self.program = program,
             Err(errors) => errors.into_iter().for_each(|error| make.error(error)),
         }
@@ -259,23 +259,23 @@ impl Script {
     }
 
     /// The `TYPE` argument.
-    fn read_kind(&mut self, text: &str) -> Result<Option<Kind>, &'static str> {
+    fn read_kind(&mut self, text: &str) -> Result<Option<ScriptKind>, &'static str> {
         let (word, rest) = shift_word(text);
         if word == "SIGNAL" {
             let numbers: Option<Vec<i32>> = words(rest).into_iter().map(signals::number).collect();
             self.numbers = numbers.filter(|all| !all.is_empty()).ok_or("bad signal number")?;
-            return Ok(Some(Kind::Signal));
+            return Ok(Some(ScriptKind::Signal));
         }
         if !rest.is_empty() {
             return Err("bad TYPE");
         }
         match word {
             "" => Ok(None),
-            "ACTIVE" => Ok(Some(Kind::Active)),
-            "PASSIVE" => Ok(Some(Kind::Passive)),
-            "PACKET" | "PUSH" => Ok(Some(Kind::Packet)),
-            "PROXY" => Ok(Some(Kind::Proxy)),
-            "DRIVER" => Ok(Some(Kind::Driver)),
+            "ACTIVE" => Ok(Some(ScriptKind::Active)),
+            "PASSIVE" => Ok(Some(ScriptKind::Passive)),
+            "PACKET" | "PUSH" => Ok(Some(ScriptKind::Packet)),
+            "PROXY" => Ok(Some(ScriptKind::Proxy)),
+            "DRIVER" => Ok(Some(ScriptKind::Driver)),
             _ => Err("bad TYPE"),
         }
     }
@@ -362,7 +362,7 @@ impl Script {
     /// The script has come to rest.
     fn finish(&mut self, cx: &mut Context) -> Rest {
         let rest = self.rest();
-        if self.kind == Kind::Signal && rest == Rest::Ended(End::Plain) {
+        if self.kind == ScriptKind::Signal && rest == Rest::Ended(End::Plain) {
             self.install(cx, true);
         }
         rest
@@ -402,7 +402,7 @@ impl Script {
     fn returned(&self, rest: &Rest) -> String {
         match rest {
             Rest::Returned => self.variables.get(RETURNED).cloned().unwrap_or_default(),
-            Rest::Ended(End::Plain) if self.kind == Kind::Packet => "0".into(),
+            Rest::Ended(End::Plain) if self.kind == ScriptKind::Packet => "0".into(),
             _ => String::new(),
         }
     }
@@ -499,7 +499,7 @@ impl Script {
 }
 
 /// Returns true if an element is a script that manages the run.
-fn is_driver(make: &Make<'_>, element: usize) -> bool {
+fn is_driver(make: &ElementBuilder<'_>, element: usize) -> bool {
     let element = &make.plan().elements[element];
     let mut kinds = split(&element.config).into_iter().filter_map(|argument| {
         let (word, rest) = shift_word(&argument);
@@ -534,14 +534,14 @@ impl Element for Script {
             self.set_variable(cx, &variable, value, &mut errors);
         }
         match (self.kind, self.program.first_mut().map(|first| &mut first.op)) {
-            (Kind::Signal, _) => {
+            (ScriptKind::Signal, _) => {
                 let signals = Signals::new(&self.numbers);
                 self.signals =
                     Some(signals.map_err(|error| format!("signal: {}", reason(&error)))?);
                 self.install(cx, true);
                 cx.schedule();
             }
-            (Kind::Passive | Kind::Packet | Kind::Proxy, _) => {}
+            (ScriptKind::Passive | ScriptKind::Packet | ScriptKind::Proxy, _) => {}
             (_, Some(Op::Wait)) => {
                 let text = self.program[0].text.clone();
                 let text = self.expanded(cx, &text, &mut errors);
@@ -554,13 +554,13 @@ impl Element for Script {
                 *first = true;
                 match kind {
                     // The stop at once asks for the next instruction.
-                    Kind::Driver => cx.driver.stop(),
+                    ScriptKind::Driver => cx.driver.stop(),
                     _ => cx.set_timer(0, cx.steady()),
                 }
             }
             _ => {}
         }
-        if self.kind == Kind::Driver {
+        if self.kind == ScriptKind::Driver {
             cx.manage_run();
         }
         match errors {
@@ -652,7 +652,7 @@ impl Element for Script {
                 })
             }),
             _ if self.exported.contains_key(handler) => self.variable(handler).cloned(),
-            _ if self.kind == Kind::Proxy => {
+            _ if self.kind == ScriptKind::Proxy => {
                 return self.run_handler(cx, handler, false, parameter);
             }
             _ => return Err(HandlerError::missing(handler)),
@@ -678,7 +678,7 @@ impl Element for Script {
                 Ok(String::new())
             }
             "step" | "goto" | "run" => self.run_handler(cx, handler, true, value),
-            _ if self.kind == Kind::Proxy => self.run_handler(cx, handler, true, value),
+            _ if self.kind == ScriptKind::Proxy => self.run_handler(cx, handler, true, value),
             _ => Err(HandlerError::missing(handler)),
         }
     }
@@ -686,7 +686,7 @@ impl Element for Script {
     fn handler(&self, name: &str) -> Option<&'static Handler> {
         match self.kind {
             _ if self.exported.contains_key(name) => Some(&EXPORTED),
-            Kind::Proxy => Some(&PROXIED),
+            ScriptKind::Proxy => Some(&PROXIED),
             _ => None,
         }
     }

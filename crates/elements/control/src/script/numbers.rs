@@ -8,7 +8,7 @@ use linerate_graph::{
     parse_integer, unquoted,
 };
 
-use linerate_kit::general::general;
+use linerate_kit::fmt_g::format_g;
 
 /// Result of such a handler, or an error in its parameters.
 pub(crate) type Answer = Result<String, String>;
@@ -104,7 +104,7 @@ fn arithmetic(name: &str, parameter: &str) -> Answer {
     Ok(match integers {
         Some(value) => value.to_string(),
         None if name == "idiv" => (doubles as i64).to_string(),
-        None => general(doubles),
+        None => format_g(doubles),
     })
 }
 
@@ -120,7 +120,7 @@ fn many(name: &str, parameter: &str) -> Answer {
     Ok(match integer(&sum) {
         _ if count == 0 => i32::MAX.to_string(),
         Some(sum) => (sum / count as i64).to_string(),
-        None => general(double(&sum).unwrap_or(f64::NAN) / count as f64),
+        None => format_g(double(&sum).unwrap_or(f64::NAN) / count as f64),
     })
 }
 
@@ -140,7 +140,7 @@ fn remainder(name: &str, parameter: &str) -> Answer {
         _ if name == "mod" => Err(wrong()),
         _ => {
             let (a, b) = double(a).zip(double(b)).ok_or_else(wrong)?;
-            Ok(general(a % b))
+            Ok(format_g(a % b))
         }
     }
 }
@@ -151,7 +151,7 @@ fn sign(name: &str, parameter: &str) -> Answer {
         return Ok(value.to_string());
     }
     let value = double(parameter).ok_or("expected one number")?;
-    Ok(general(if name == "neg" { -value } else { value.abs() }))
+    Ok(format_g(if name == "neg" { -value } else { value.abs() }))
 }
 
 fn compare(name: &str, parameter: &str) -> Answer {

@@ -13,8 +13,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef, HandlerResult,
-    Make, Next, Right, Role, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerRef,
+    HandlerResult, Next, Right, Role, parse_integer,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -34,12 +34,12 @@ mod token;
 use super::{FAMILY, proxy::is_proxy};
 use answers::{answer_called, answer_read, answer_write, help, refuse};
 use client::{Called, Client, Stream};
-use place::{Arrival, CannotListen, Listener, Place, place};
+use place::{Arrival, CannotListen, ListenAddress, Listener, place};
 use places::{Guest, Source, Verdict, admit};
 use protocol::{Command, code};
 use token::Token;
 
-use linerate_kit::printed::reason;
+use linerate_kit::output::reason;
 
 /// Time that clients have before packets have theirs. Beyond it a command that has begun is carried
 /// out.
@@ -127,7 +127,7 @@ pub(super) const CLASS: Class = Class {
 
 /// The element; without a place it stands in for one at work.
 struct ControlSocket {
-    place: Place,
+    place: ListenAddress,
     /// The port it got.
     port: u16,
     read_only: bool,
@@ -157,7 +157,7 @@ struct ControlSocket {
 impl Default for ControlSocket {
     fn default() -> ControlSocket {
         ControlSocket {
-            place: Place::Nowhere,
+            place: ListenAddress::Nowhere,
             port: 0,
             read_only: false,
             proxy: None,
@@ -179,14 +179,14 @@ impl Default for ControlSocket {
 }
 
 impl ControlSocket {
-    fn new(make: &mut Make<'_>) -> ControlSocket {
+    fn new(make: &mut ElementBuilder<'_>) -> ControlSocket {
         let kind: String = make.need("TYPE");
         let mut socket = ControlSocket {
             read_only: make.or("READONLY", false),
             proxy: make.get("PROXY").map(|ElementRef(at)| at),
             verbose: make.or("VERBOSE", false),
             local: make.or("LOCALHOST", false),
-            token: Token::of(make, "TOKEN"),
+            token: Token::from_argument(make, "TOKEN"),
             retries: make.or("RETRIES", 0),
             retry_warnings: make.or("RETRY_WARNINGS", true),
             ..ControlSocket::default()
@@ -426,7 +426,7 @@ impl ControlSocket {
              lets connections do that"
         } else if self.token.is_some() {
             "say AUTH and the token first"
-        } else if matches!(self.place, Place::Unix { .. }) {
+        } else if matches!(self.place, ListenAddress::Unix { .. }) {
             "only the user that runs the program and root can write here"
         } else {
             "writing needs a token, and this socket has none (TOKEN)"
@@ -673,7 +673,7 @@ impl Element for ControlSocket {
         if self.inherits {
             return Ok(());
         }
-        if let Place::Given(number) = self.place {
+        if let ListenAddress::Given(number) = self.place {
             let stream =
                 Stream::given(number).map_err(|error| format!("fd: {}", reason(&error)))?;
             self.add(cx, stream, Source::Parent, true, "");
@@ -729,7 +729,7 @@ impl Element for ControlSocket {
         cx.schedule();
         // It was still trying.
         if self.listener.is_none()
-            && !matches!(self.place, Place::Given(_))
+            && !matches!(self.place, ListenAddress::Given(_))
             && let Err(text) = self.try_to_listen(cx)
         {
             self.report(cx, &text);
@@ -755,8 +755,8 @@ impl Element for ControlSocket {
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match (handler, &self.place) {
-            ("port", Place::Tcp { .. }) => Ok(self.port.to_string()),
-            ("filename", Place::Unix { name, .. }) => Ok(name.clone()),
+            ("port", ListenAddress::Tcp { .. }) => Ok(self.port.to_string()),
+            ("filename", ListenAddress::Unix { name, .. }) => Ok(name.clone()),
             _ => Err(HandlerError::missing(handler)),
         }
     }

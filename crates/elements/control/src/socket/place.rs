@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use linerate_graph::{Make, parse_integer};
+use linerate_graph::{ElementBuilder, parse_integer};
 use linerate_host::{
     close::Closers, peer::tcp_user, peer_stream::PeerStream, socket::listen_tcp,
     socket_file::SocketFile,
@@ -19,7 +19,7 @@ use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
 
 use super::{client::Stream, places::Source};
-use linerate_kit::printed::reason;
+use linerate_kit::output::reason;
 
 /// Ports tried for `PORT+`.
 const PORTS: u16 = 12;
@@ -29,7 +29,7 @@ const MODE: u32 = 0o600;
 
 /// Place to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Place {
+pub(in super::super) enum ListenAddress {
     Nowhere,
     Tcp {
         port: u16,
@@ -46,15 +46,16 @@ pub(in super::super) enum Place {
     Given(i32),
 }
 
-impl Place {
+impl ListenAddress {
     /// Returns true if a socket that listens there can be taken over from one that listens at
     /// `old`.
-    pub(in super::super) fn can_be(&self, old: &Place) -> bool {
+    pub(in super::super) fn can_be(&self, old: &ListenAddress) -> bool {
         match (self, old) {
-            (Place::Nowhere, _) => false,
-            (Place::Tcp { or_above: true, address: new, .. }, Place::Tcp { address: old, .. }) => {
-                new == old
-            }
+            (ListenAddress::Nowhere, _) => false,
+            (
+                ListenAddress::Tcp { or_above: true, address: new, .. },
+                ListenAddress::Tcp { address: old, .. },
+            ) => new == old,
             (new, old) => new == old,
         }
     }
@@ -106,7 +107,7 @@ impl Listener {
     ///
     /// The system call that failed, and why.
     pub(in super::super) fn bind(
-        place: &Place,
+        place: &ListenAddress,
         local: bool,
     ) -> Result<Option<(Listener, u16)>, CannotListen> {
         let failed = |place: &dyn ToString, call: &'static str| {
@@ -114,8 +115,8 @@ impl Listener {
             move |source: io::Error| CannotListen { place, call, source }
         };
         let (listener, port) = match place {
-            Place::Nowhere | Place::Given(_) => return Ok(None),
-            Place::Tcp { port, or_above, address } => {
+            ListenAddress::Nowhere | ListenAddress::Given(_) => return Ok(None),
+            ListenAddress::Tcp { port, or_above, address } => {
                 let any = if local { Ipv4Addr::LOCALHOST } else { Ipv4Addr::UNSPECIFIED };
                 let address = address.unwrap_or(any.into());
                 let last = if *or_above { port.saturating_add(PORTS - 1) } else { *port };
@@ -130,7 +131,7 @@ impl Listener {
                 let port = listener.local_addr().map_or(*port, |address| address.port());
                 (Listener::Tcp(listener), port)
             }
-            Place::Unix { name, mode } => {
+            ListenAddress::Unix { name, mode } => {
                 let listens = SocketFile::listen(Path::new(name), *mode);
                 let (listener, file) =
                     listens.map_err(|error| failed(name, error.call)(error.source))?;
@@ -151,7 +152,7 @@ impl Listener {
                 let user = ours.and_then(|ours| tcp_user(ours, from).ok().flatten());
                 Ok(Arrival {
                     stream: Stream::Tcp(stream),
-                    source: user.map_or_else(|| Source::of(from.ip()), Source::LocalTcp),
+                    source: user.map_or_else(|| Source::from_ip(from.ip()), Source::LocalTcp),
                     from: format!(" from {}.{}", from.ip(), from.port()),
                 })
             }
@@ -159,7 +160,7 @@ impl Listener {
                 let (stream, _) = listener.accept()?;
                 let user = socket_peercred(&stream)?.uid.as_raw();
                 let source = Source::User(user);
-                let closer = closers.as_ref().map(|closers| closers.of(user));
+                let closer = closers.as_ref().map(|closers| closers.for_user(user));
                 let stream = PeerStream::new(stream, closer);
                 Ok(Arrival { stream: Stream::Unix(stream), source, from: String::new() })
             }
@@ -176,12 +177,12 @@ pub(in super::super) struct Arrival {
 }
 
 /// Returns the place of a socket whose type is `kind`.
-pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
+pub(super) fn place(make: &mut ElementBuilder<'_>, kind: &str) -> ListenAddress {
     match kind {
         "" => {}
         "TCP" => match make.get::<String>("PORT").as_deref().map(tcp_port) {
             Some(Some((port, or_above))) => {
-                return Place::Tcp { port, or_above, address: address(make) };
+                return ListenAddress::Tcp { port, or_above, address: address(make) };
             }
             Some(None) => make.error("PORT requires TCP port"),
             None => make.error("PORT: required argument missing"),
@@ -191,7 +192,7 @@ pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
             match make.get::<String>(name) {
                 // The kernel's addresses hold that many, with the end.
                 Some(name) if name.len() < 108 => {
-                    return Place::Unix { name, mode: mode(make) };
+                    return ListenAddress::Unix { name, mode: mode(make) };
                 }
                 Some(_) => make.error("filename too long"),
                 None => make.error("FILENAME: required argument missing"),
@@ -200,18 +201,18 @@ pub(super) fn place(make: &mut Make<'_>, kind: &str) -> Place {
         "SOCKET" => {
             let name = if make.is_given("PORT") { "PORT" } else { "FD" };
             match make.get::<i32>(name) {
-                Some(number) => return Place::Given(number),
+                Some(number) => return ListenAddress::Given(number),
                 None if make.is_given(name) => {}
                 None => make.error("FD: required argument missing"),
             }
         }
         _ => make.error(format!("unknown socket type '{kind}'")),
     }
-    Place::Nowhere
+    ListenAddress::Nowhere
 }
 
 /// The permissions of a socket's file, in octal as chmod(1) takes them.
-pub(in super::super) fn mode(make: &mut Make<'_>) -> u32 {
+pub(in super::super) fn mode(make: &mut ElementBuilder<'_>) -> u32 {
     let Some(text) = make.get::<String>("MODE") else { return MODE };
     let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.unwrap_or_else(|| {
@@ -221,7 +222,7 @@ pub(in super::super) fn mode(make: &mut Make<'_>) -> u32 {
 }
 
 /// The address to listen on.
-fn address(make: &mut Make<'_>) -> Option<IpAddr> {
+fn address(make: &mut ElementBuilder<'_>) -> Option<IpAddr> {
     let text: String = make.get("ADDRESS")?;
     text.parse().map_err(|_| make.error("ADDRESS requires IP address")).ok()
 }

@@ -31,7 +31,7 @@ pub(in super::super) enum Source {
 impl Source {
     /// The source of a connection from an address. A host has a whole /64 of IPv6 addresses, and
     /// this one all of 127.0.0.0/8, where its users are told apart ([`Source::LocalTcp`]).
-    pub(super) fn of(address: IpAddr) -> Source {
+    pub(super) fn from_ip(address: IpAddr) -> Source {
         Source::Host(match address.to_canonical() {
             loopback if loopback.is_loopback() => IpAddr::from([127, 0, 0, 1]),
             IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) >> 64 << 64).into(),
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_host_is_one_source_with_all_its_addresses() {
-        let of = |text: &str| Source::of(text.parse().unwrap());
+        let of = |text: &str| Source::from_ip(text.parse().unwrap());
         for (one, other, same) in [
             ("127.0.0.1", "127.9.9.9", true),
             ("127.0.0.1", "::1", true),

@@ -6,7 +6,7 @@
 use std::{env, fmt, fs, os::unix::fs::MetadataExt};
 
 use ctutils::CtEq;
-use linerate_graph::Make;
+use linerate_graph::ElementBuilder;
 
 /// Permissions of users but the owner of a file.
 const OTHERS: u32 = 0o077;
@@ -18,7 +18,7 @@ pub(super) struct Token(String);
 impl Token {
     /// Reads the token from the place in an argument; `None` without the argument. After an error
     /// it is one that no client has.
-    pub(super) fn of(make: &mut Make<'_>, argument: &str) -> Option<Token> {
+    pub(super) fn from_argument(make: &mut ElementBuilder<'_>, argument: &str) -> Option<Token> {
         let place: String = make.get(argument)?;
         let found = match place.split_once(':') {
             Some(("file", name)) => from_file(make, name),
@@ -49,7 +49,7 @@ impl fmt::Debug for Token {
     }
 }
 
-fn from_file(make: &mut Make<'_>, name: &str) -> Result<String, String> {
+fn from_file(make: &mut ElementBuilder<'_>, name: &str) -> Result<String, String> {
     let read = fs::metadata(name).and_then(|about| Ok((about.mode(), fs::read_to_string(name)?)));
     let (mode, text) = read.map_err(|error| error.to_string())?;
     if mode & OTHERS != 0 {

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) enum Notice {
     /// The route of a prefix now: by these gateways and interfaces, or none.
-    Route(Prefix, Way),
+    Route(Prefix, RouteTarget),
     /// The Ethernet address of a neighbour behind an interface, if it is known.
     Neighbour { device: Device, address: IpAddr, mac: Option<[u8; 6]> },
     /// The initial routes and neighbours are complete.
@@ -41,7 +41,7 @@ pub(super) type Hop = (Option<IpAddr>, Device, u16);
 
 /// Route of packets.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum RouteTarget {
     /// By one of these.
     Through(Vec<Hop>),
     /// They are refused.
@@ -155,13 +155,13 @@ fn notice(event: RoutingEvent, monitor: &RoutingMonitor) -> Notice {
     match event {
         RoutingEvent::Route { prefix, target } => {
             let way = match target {
-                None => Way::None,
-                Some(Target::Refused) => Way::Refused,
+                None => RouteTarget::None,
+                Some(Target::Refused) => RouteTarget::Refused,
                 Some(Target::Through(hops)) => {
                     let hop = |hop: &linerate_host::interface::Hop| {
                         (hop.gateway, device(hop.device), hop.weight)
                     };
-                    Way::Through(hops.iter().map(hop).collect())
+                    RouteTarget::Through(hops.iter().map(hop).collect())
                 }
             };
             Notice::Route(prefix, way)

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 use linerate_graph::{
-    Answer, Arg, Class, Context, Element, ElementRef, Handler, HandlerError, HandlerRef,
-    HandlerResult, Make, Next, Role, handler::find,
+    Answer, Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError,
+    HandlerRef, HandlerResult, Next, Role, handler::find,
 };
 use linerate_host::interface::{MAIN_TABLE, Prefix};
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 
-use self::follower::{Device, Follower, Hop, Notice, Way};
+use self::follower::{Device, Follower, Hop, Notice, RouteTarget};
 use super::FAMILY;
 
 mod follower;
@@ -111,7 +111,7 @@ struct FollowKernel {
 }
 
 impl FollowKernel {
-    fn new(make: &mut Make<'_>) -> FollowKernel {
+    fn new(make: &mut ElementBuilder<'_>) -> FollowKernel {
         let routes = match make.get::<String>("ROUTES") {
             Some(name) if name == "-" => None,
             Some(name) => table(make, "ROUTES", &name),
@@ -168,11 +168,11 @@ impl FollowKernel {
         }
     }
 
-    fn set_route(&mut self, cx: &mut Context, prefix: Prefix, way: Way) {
+    fn set_route(&mut self, cx: &mut Context, prefix: Prefix, way: RouteTarget) {
         let route = match &way {
-            Way::None => None,
-            Way::Refused => self.refused.map(|output| output.to_string()),
-            Way::Through(hops) => self.choose(hops),
+            RouteTarget::None => None,
+            RouteTarget::Refused => self.refused.map(|output| output.to_string()),
+            RouteTarget::Through(hops) => self.choose(hops),
         };
         let Some(table) = &self.tables[usize::from(prefix.0.is_ipv6())] else { return };
         let inherited = self.inherited.remove(&prefix);
@@ -183,7 +183,7 @@ impl FollowKernel {
             self.routes.insert(prefix, route);
             return;
         }
-        if !matches!(way, Way::None) {
+        if !matches!(way, RouteTarget::None) {
             self.skipped.insert(prefix);
         }
         if self.routes.remove(&prefix).is_some() || inherited {
@@ -273,7 +273,7 @@ impl FollowKernel {
 }
 
 /// The element an argument names and the handlers of it that change routes.
-fn table(make: &mut Make<'_>, argument: &str, name: &str) -> Option<Table> {
+fn table(make: &mut ElementBuilder<'_>, argument: &str, name: &str) -> Option<Table> {
     let found = make.parse::<ElementRef>(name).map_err(|error| format!("{argument}: {error}"));
     let ElementRef(element) = found.map_err(|error| make.error(error)).ok()?;
     let class = make.plan().elements[element].class;
@@ -289,7 +289,7 @@ fn table(make: &mut Make<'_>, argument: &str, name: &str) -> Option<Table> {
     }
 }
 
-fn device(make: &Make<'_>, text: &str) -> Result<Named, String> {
+fn device(make: &ElementBuilder<'_>, text: &str) -> Result<Named, String> {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let (device, output, element) = match words[..] {
         [device, output] => (device, output, None),

@@ -1,6 +1,6 @@
 //! Access control of a server: `ALLOW` and `DENY`.
 
-use linerate_graph::{Context, ElementRef, HandlerRef, Make};
+use linerate_graph::{Context, ElementBuilder, ElementRef, HandlerRef};
 use rustix::net::{SocketAddrAny, SocketAddrV4};
 
 use linerate_kit::routes::is_ipv4_table;
@@ -14,7 +14,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn new(make: &mut Make<'_>) -> Access {
+    pub(super) fn new(make: &mut ElementBuilder<'_>) -> Access {
         let mut table = |argument| {
             let ElementRef(element) = make.get(argument)?;
             let found = &make.plan().elements[element];

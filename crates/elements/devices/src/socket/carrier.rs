@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_graph::{Context, Element, Make, Next};
+use linerate_graph::{Context, Element, ElementBuilder, Next};
 use linerate_host::socket_file::SocketFile;
 use linerate_memory::{FRAME_DEFAULT, Frame, Slot};
 use linerate_port::{Interest, Wake};
@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use super::{super::filter::Filter, access::Access};
-use linerate_kit::{annotations::set_extra_length, printed::reason};
+use linerate_kit::{annotations::set_extra_length, output::reason};
 
 /// Time until a source without notification is pulled again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -125,8 +125,8 @@ impl<O: Open> Carrier<O> {
     /// Makes an element from the arguments that `read` reads. If it replaces one with equal
     /// sockets, these are taken over.
     pub(super) fn new(
-        make: &mut Make<'_>,
-        read: impl Fn(&mut Make<'_>) -> (O, Settings),
+        make: &mut ElementBuilder<'_>,
+        read: impl Fn(&mut ElementBuilder<'_>) -> (O, Settings),
     ) -> Carrier<O> {
         let (open, settings) = read(make);
         let inherits = make.predecessor().is_some_and(|mut before| read(&mut before).0 == open);

@@ -133,7 +133,7 @@ impl Open for General {
         buffers(&socket, self.receive_buffer, &socket, self.send_buffer)?;
         if let Some(Address { address, path }) = self.bound() {
             bind(&socket, address).map_err(failed("bind"))?;
-            sockets.file = path.as_deref().and_then(SocketFile::of);
+            sockets.file = path.as_deref().and_then(SocketFile::find);
         }
         let remote = &self.remote.address;
         match (self.stream, self.client) {

@@ -10,7 +10,8 @@ mod tests;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use linerate_graph::{
-    Arg, Class, Make, Right, Role, Signals, TcpPort, UdpPort, argument_keyword, parse_integer,
+    Arg, Class, ElementBuilder, Right, Role, Signals, TcpPort, UdpPort, argument_keyword,
+    parse_integer,
 };
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
@@ -72,7 +73,7 @@ pub(super) const SOCKET: Class = Class {
     drops: DROPS,
     signals: Signals { empty: false, full: true },
     role: Role::Io,
-    live: true,
+    external_input: true,
     cost: "A system call and a copy per packet, each way.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Socket(UDP, 127.0.0.1, 9);",
     make: |make| Box::new(Carrier::new(make, socket)),
@@ -161,7 +162,7 @@ pub(super) const TO_RAW_SOCKET: Class = Class {
     ..RAW_SOCKET
 };
 
-fn settings(make: &mut Make<'_>) -> Settings {
+fn settings(make: &mut ElementBuilder<'_>) -> Settings {
     make.or::<usize>("HEADROOM", 0);
     Settings {
         snaplen: make.or("SNAPLEN", SNAPLEN_DEFAULT).max(1),
@@ -176,14 +177,14 @@ fn settings(make: &mut Make<'_>) -> Settings {
 }
 
 /// A port by number or by a name that `PortInfo` gives.
-fn port(make: &Make<'_>, protocol: u32, text: &str) -> Result<u16, String> {
+fn port(make: &ElementBuilder<'_>, protocol: u32, text: &str) -> Result<u16, String> {
     match protocol {
         TCP => make.parse(text).map(|TcpPort(port)| port),
         _ => make.parse(text).map(|UdpPort(port)| port),
     }
 }
 
-fn socket(make: &mut Make<'_>) -> (General, Settings) {
+fn socket(make: &mut ElementBuilder<'_>) -> (General, Settings) {
     let kind = make.need::<String>("TYPE").to_uppercase();
     let mut settings = settings(make);
     settings.timestamp = make.or("TIMESTAMP", true);
@@ -217,18 +218,18 @@ fn socket(make: &mut Make<'_>) -> (General, Settings) {
 }
 
 /// Reads the arguments of an older name, and reports its use as Click does.
-fn old_socket(make: &mut Make<'_>) -> (General, Settings) {
+fn old_socket(make: &mut ElementBuilder<'_>) -> (General, Settings) {
     report_old(make, SOCKET.name);
     socket(make)
 }
 
 /// Arguments of a raw socket by its older class name, which is reported as deprecated.
-fn old_raw(make: &mut Make<'_>) -> (Raw, Settings) {
+fn old_raw(make: &mut ElementBuilder<'_>) -> (Raw, Settings) {
     report_old(make, RAW_SOCKET.name);
     raw(make)
 }
 
-fn report_old(make: &Make<'_>, newer: &str) {
+fn report_old(make: &ElementBuilder<'_>, newer: &str) {
     if make.replica().index == 0 {
         let class = make.plan().elements[make.element()].class.name;
         let text = format!("warning: {class} is deprecated, use {newer} instead\n");
@@ -240,7 +241,7 @@ type Addresses = (Address, Option<Address>);
 
 /// The arguments that are no keyword's, of which those there are have been
 /// taken.
-fn addresses(make: &mut Make<'_>) -> Vec<String> {
+fn addresses(make: &mut ElementBuilder<'_>) -> Vec<String> {
     let mut words = make.rest();
     words.retain(|word| match argument_keyword(word) {
         Some(keyword) => {
@@ -253,7 +254,7 @@ fn addresses(make: &mut Make<'_>) -> Vec<String> {
 }
 
 /// The arguments of an internet socket.
-fn internet(make: &mut Make<'_>, protocol: u32) -> Option<Addresses> {
+fn internet(make: &mut ElementBuilder<'_>, protocol: u32) -> Option<Addresses> {
     let words = addresses(make);
     if words.len() > 4 {
         make.error("too many arguments");
@@ -289,7 +290,7 @@ fn internet(make: &mut Make<'_>, protocol: u32) -> Option<Addresses> {
 }
 
 /// The arguments of a UNIX socket.
-fn files(make: &mut Make<'_>) -> Option<Addresses> {
+fn files(make: &mut ElementBuilder<'_>) -> Option<Addresses> {
     let words = addresses(make);
     if words.is_empty() {
         make.error("FILENAME: required argument missing");
@@ -313,7 +314,7 @@ fn files(make: &mut Make<'_>) -> Option<Addresses> {
     Some((ends.next()??, ends.next().flatten()))
 }
 
-fn multicast(make: &mut Make<'_>) -> (Multicast, Settings) {
+fn multicast(make: &mut ElementBuilder<'_>) -> (Multicast, Settings) {
     let mut settings = settings(make);
     settings.timestamp = make.or("TIMESTAMP", true);
     let mut port_of = |name: &str| {
@@ -340,7 +341,7 @@ fn multicast(make: &mut Make<'_>) -> (Multicast, Settings) {
     (multicast, settings)
 }
 
-fn raw(make: &mut Make<'_>) -> (Raw, Settings) {
+fn raw(make: &mut ElementBuilder<'_>) -> (Raw, Settings) {
     let settings = Settings { raw: true, ..settings(make) };
     let kind: String = make.need("TYPE");
     let protocol = match kind.to_uppercase().as_str() {

@@ -1,10 +1,10 @@
 //! `CheckARPHeader`: passes packets with a sound ARP header (RFC 826).
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Step, Verdict};
 use linerate_memory::{Frame, PacketMut};
 
 use crate::FAMILY;
-use linerate_kit::unsound::Unsound;
+use linerate_kit::check_failures::CheckFailures;
 
 /// Bytes of the fixed part.
 const FIXED: usize = 8;
@@ -24,7 +24,7 @@ pub(crate) const CLASS: Class = Class {
     cost: "The first line of the packet and a line of annotations.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> CheckARPHeader(14) \
         -> Discard; DriverManager(wait 0.1s, stop);",
-    ..Class::of::<CheckArpHeader>()
+    ..Class::for_element::<CheckArpHeader>()
 };
 
 /// Drop reasons: those of a header that is not sound, and one more.
@@ -39,7 +39,7 @@ const REASONS: usize = 4;
 
 /// Fault of a packet: an index in [`DROPS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wrong {
+enum Fault {
     Tiny,
     Short,
     Hardware,
@@ -47,20 +47,20 @@ enum Wrong {
 }
 
 /// Returns the length of the header that begins here.
-fn check(bytes: &[u8]) -> Result<usize, Wrong> {
-    let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Wrong::Tiny)?;
+fn check(bytes: &[u8]) -> Result<usize, Fault> {
+    let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Fault::Tiny)?;
     let [hardware_high, hardware, protocol_high, protocol, hardware_length, protocol_length, ..] =
         *fixed;
     let length = FIXED + 2 * (usize::from(hardware_length) + usize::from(protocol_length));
     if bytes.len() < length {
-        return Err(Wrong::Short);
+        return Err(Fault::Short);
     }
     if [hardware_high, hardware] == [0, 1] && hardware_length != 6 {
-        return Err(Wrong::Hardware);
+        return Err(Fault::Hardware);
     }
     match ([protocol_high, protocol], protocol_length) {
         ([0x08, 0x00], 4) | ([0x86, 0xdd], 16) => Ok(length),
-        ([0x08, 0x00] | [0x86, 0xdd], _) => Err(Wrong::Protocol),
+        ([0x08, 0x00] | [0x86, 0xdd], _) => Err(Fault::Protocol),
         _ => Ok(length),
     }
 }
@@ -71,16 +71,16 @@ struct CheckArpHeader {
     #[arg(optional, kind = "bytes", default = 0)]
     offset: u32,
     #[group]
-    unsound: Unsound<REASONS>,
+    unsound: CheckFailures<REASONS>,
 }
 
 impl Step for CheckArpHeader {
     const NO_BUFFER: usize = REASONS;
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let offset = self.offset as usize;
-        let header = packet.bytes().get(offset..).ok_or(Wrong::Tiny).and_then(check);
+        let header = packet.bytes().get(offset..).ok_or(Fault::Tiny).and_then(check);
         let length = header.map_err(|wrong| self.unsound.refuse(wrong as usize))?;
         packet.mark_headers(offset, offset + length);
         Ok(())

@@ -27,7 +27,7 @@ pub(crate) const CLASS: Class = Class {
     cost: "A timer.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> Discard; \
         DriverManager(wait 0.1s, stop);",
-    ..Class::of::<ArpFaker>()
+    ..Class::for_element::<ArpFaker>()
 };
 
 #[derive(Arguments)]

@@ -10,7 +10,7 @@ use crate::{FAMILY, ether_encap::address};
 use linerate_kit::{
     ether::{HEADER, mac_text},
     mac_header::marked,
-    printed::Lines,
+    output::Lines,
 };
 
 /// Bytes of the fixed part of an ARP packet, and of one for Ethernet and IPv4.
@@ -30,7 +30,7 @@ pub(crate) const CLASS: Class = Class {
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> ARPPrint -> Discard; \
         DriverManager(wait 0.1s, stop);",
-    ..Class::of::<ArpPrint>()
+    ..Class::for_element::<ArpPrint>()
 };
 
 #[derive(Arguments)]
@@ -60,7 +60,7 @@ impl ArpPrint {
             line += &format!("{}: ", self.label);
         }
         if self.timestamp {
-            line += &format!("{}: ", SignedTime::of(meta.timestamp));
+            line += &format!("{}: ", SignedTime::from_nanos(meta.timestamp));
         }
         if self.ether {
             let at = marked(slot, meta).map_or(Some(0), |at| usize::try_from(at).ok())?;

@@ -3,8 +3,8 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerResult, Ipv4OrPrefix, Ipv4Prefix, Make, Rank,
-    Right, Text,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Ipv4OrPrefix, Ipv4Prefix,
+    Rank, Right, Text,
 };
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -16,11 +16,11 @@ use linerate_elements_neighbours::{
     querier::Querier,
     send_released,
     shared::{self, Shared, milliseconds},
-    table::{Learnt, Round},
+    table::{RetryWork, UpdateResult},
 };
 use linerate_kit::{
     ether::{HEADER, bytes},
-    said::Said,
+    log_once::LogOnce,
 };
 
 /// Drop reasons.
@@ -116,18 +116,18 @@ struct ArpQuerier {
     broadcast: Ipv4Addr,
     broadcast_poll: bool,
     unsolicited: bool,
-    said: Said,
+    said: LogOnce,
 }
 
 impl ArpQuerier {
-    fn new(make: &mut Make<'_>) -> ArpQuerier {
+    fn new(make: &mut ElementBuilder<'_>) -> ArpQuerier {
         let limits = shared::limits(make, TIMEOUT);
         let Ipv4OrPrefix(Ipv4Prefix { address: ip, mask }) = make.need("IP");
         let mac = if make.is_given("ETH") { make.need("ETH") } else { by_name(make) };
         let given = make.element_of("TABLE", "ARPTable", |class| class.name == table::CLASS.name);
         let own = given.is_none();
         let name = given.map_or(make.name(), |table| &make.plan().elements[table.0].name);
-        let shared = Shared::of(make, name);
+        let shared = Shared::for_element(make, name);
         if own && let Some(shared) = &shared {
             shared.lock().limits = limits;
         }
@@ -143,7 +143,7 @@ impl ArpQuerier {
             broadcast: make.or("BROADCAST", all),
             broadcast_poll: make.or("BROADCAST_POLL", false),
             unsolicited: make.or("UNSOLICITED", true),
-            said: Said::of(make),
+            said: LogOnce::for_element(make),
         }
     }
 
@@ -156,7 +156,7 @@ impl ArpQuerier {
         let (like, rank) = (*cx.pool.arena().meta(slot), cx.rank_of(slot));
         let ip = Ipv4Addr::from_bits(Ipv4Addr::destination(&like));
         let shared = self.querier.shared.clone()?;
-        let generation = shared.generations().of(ip.to_bits());
+        let generation = shared.generations().changes(ip.to_bits());
         let answer = shared.lock().resolve(ip, now, self.querier.poll_timeout);
         let (mac, until) = match answer {
             Some(answer) => {
@@ -252,7 +252,7 @@ impl ArpQuerier {
     }
 
     /// ARP replies.
-    fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
+    fn learn_replies(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(shared) = self.querier.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
         let mut resolved = Vec::new();
@@ -271,8 +271,8 @@ impl ArpQuerier {
                 continue;
             }
             let (learnt, packets) = neighbours.learn(ip, mac, now, self.unsolicited);
-            self.querier.spoofed += u64::from(is_no_neighbour || learnt != Learnt::Expected);
-            if learnt == Learnt::Changed {
+            self.querier.spoofed += u64::from(is_no_neighbour || learnt != UpdateResult::Expected);
+            if learnt == UpdateResult::Changed {
                 shared.changed(ip);
             }
             if !packets.is_empty() {
@@ -291,7 +291,7 @@ impl ArpQuerier {
 }
 
 /// `ETH` when there is only one argument, a name.
-fn by_name(make: &mut Make<'_>) -> MacAddr {
+fn by_name(make: &mut ElementBuilder<'_>) -> MacAddr {
     let Some(Text(name)) = make.get("IP") else { return MacAddr::ZERO };
     make.parse(&name).unwrap_or_else(|error| {
         make.error(format!("ETH: {error}"));
@@ -304,7 +304,7 @@ impl Element for ArpQuerier {
         if port == 0 {
             self.forward(cx, frame);
         } else {
-            self.hear(cx, frame);
+            self.learn_replies(cx, frame);
         }
     }
 
@@ -327,7 +327,7 @@ impl Element for ArpQuerier {
         if timer != RETRY {
             return shared.expire(cx);
         }
-        let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
+        let RetryWork { again, unanswered } = shared.lock().retry(milliseconds(cx));
         for ip in again {
             self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY, Rank::default());
         }

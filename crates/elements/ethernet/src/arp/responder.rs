@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Ipv4OrPrefix,
-    Ipv4Prefix, Make, Right, Writes, lang::config::words,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Ipv4OrPrefix, Ipv4Prefix, Right, Writes, lang::config::words,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -13,8 +13,8 @@ use super::{LENGTH, Message};
 use crate::FAMILY;
 use linerate_kit::{
     ether::{HEADER, mac_text},
+    handler_values::value_of,
     ip::get_four,
-    written::value_of,
 };
 
 /// Drop reasons.
@@ -83,7 +83,7 @@ struct ArpResponder {
 }
 
 impl ArpResponder {
-    fn new(make: &mut Make<'_>) -> ArpResponder {
+    fn new(make: &mut ElementBuilder<'_>) -> ArpResponder {
         let mut responder = ArpResponder { routes: Vec::new() };
         for (at, text) in make.rest().iter().enumerate() {
             let parsed = parse(
@@ -181,8 +181,8 @@ fn parse(
 impl Element for ArpResponder {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let annotated = cx.world().annotated;
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            self.answer(packet.bytes_mut()).ok_or(Exit::Refuse(OTHER))?;
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            self.answer(packet.bytes_mut()).ok_or(Exit::ErrorOutput(OTHER))?;
             packet.truncate(LENGTH);
             if annotated {
                 let meta = packet.meta_mut();

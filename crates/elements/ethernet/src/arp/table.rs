@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right, Role,
+    Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right, Role,
 };
 use linerate_memory::Frame;
 
@@ -40,9 +40,9 @@ pub(crate) const CLASS: Class = Class {
 struct ArpTable(Option<Arc<Shared<Ipv4Addr>>>);
 
 impl ArpTable {
-    fn new(make: &mut Make<'_>) -> ArpTable {
+    fn new(make: &mut ElementBuilder<'_>) -> ArpTable {
         let limits = shared::limits(make, TIMEOUT);
-        let table = Shared::of(make, make.name());
+        let table = Shared::for_element(make, make.name());
         if let Some(table) = &table {
             table.lock().limits = limits;
         }

@@ -6,7 +6,8 @@
 //! arrives; Click takes one for the message of a root.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementRef, Handler, HandlerRef, HandlerResult, Make, Next,
+    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerRef, HandlerResult,
+    Next,
 };
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
@@ -93,7 +94,7 @@ struct SpanTree {
 }
 
 impl SpanTree {
-    fn new(make: &mut Make<'_>) -> SpanTree {
+    fn new(make: &mut ElementBuilder<'_>) -> SpanTree {
         let address: MacAddr = make.need("ADDR");
         let suppressors = ["INPUT_SUPPRESSOR", "OUTPUT_SUPPRESSOR"].map(|name| {
             let found = make.element_of(name, "Suppressor", |class| class.name == "Suppressor");

@@ -4,7 +4,7 @@ use linerate_graph::Class;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{FAMILY, error_rules::is_error};
-use crate::tcpudp::check::{Check, CheckHeader, Wrong};
+use crate::tcpudp::check::{Check, CheckHeader, Fault};
 use linerate_kit::ip::{header_length, protocol};
 
 pub(super) const CLASS: Class = Class {
@@ -21,7 +21,7 @@ pub(super) const CLASS: Class = Class {
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src ip_proto, \
         DATA \"1.0.0.1 I\") -> CheckIPHeader -> CheckICMPHeader -> Discard;",
-    ..Class::of::<CheckHeader<Icmp>>()
+    ..Class::for_element::<CheckHeader<Icmp>>()
 };
 
 struct Icmp;
@@ -30,14 +30,14 @@ impl Check for Icmp {
     const PROTOCOL: &'static str = "ICMP";
     const REASONS: [&'static str; 3] = ["not ICMP", "bad packet length", "bad ICMP checksum"];
 
-    fn check(ip: &[u8]) -> Result<(), Wrong> {
+    fn check(ip: &[u8]) -> Result<(), Fault> {
         check_icmp(ip)
     }
 }
 
-fn check_icmp(ip: &[u8]) -> Result<(), Wrong> {
+fn check_icmp(ip: &[u8]) -> Result<(), Fault> {
     if protocol(ip) != IpProtocol::ICMP {
-        return Err(Wrong::Protocol);
+        return Err(Fault::Protocol);
     }
     let message = &ip[header_length(ip)..];
     let length = message.len();
@@ -51,7 +51,7 @@ fn check_icmp(ip: &[u8]) -> Result<(), Wrong> {
             _ => true,
         };
     if !sound {
-        return Err(Wrong::Length);
+        return Err(Fault::Length);
     }
-    if checksum::verify(message) { Ok(()) } else { Err(Wrong::Checksum) }
+    if checksum::verify(message) { Ok(()) } else { Err(Fault::Checksum) }
 }

@@ -3,16 +3,16 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Word, Writes,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult, Word,
+    Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::checksum;
 
-use super::{FAMILY, Kind};
+use super::{FAMILY, MessageType};
 use linerate_kit::{
-    icmp_names,
+    handler_values, icmp_names,
     ip::{DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, put16},
-    written,
 };
 
 /// Drop reasons.
@@ -60,7 +60,7 @@ pub(super) const ANY: Class = Class {
     example: "InfiniteSource(LIMIT 10, STOP true) \
         -> ICMPIPEncap(1.0.0.1, 2.0.0.1, echo-reply) -> Discard;",
     make: |make| {
-        let kind = make.get::<Kind>("TYPE").map(|Kind(number)| number);
+        let kind = make.get::<MessageType>("TYPE").map(|MessageType(number)| number);
         let code = make.get::<Word>("CODE");
         let number = kind.and_then(|number| u8::try_from(number).ok());
         let code = code.map_or(Some(0), |Word(text)| {
@@ -93,7 +93,7 @@ struct IcmpEncap {
 }
 
 impl IcmpEncap {
-    fn new(make: &mut Make<'_>, kind: u8, code: u8) -> IcmpEncap {
+    fn new(make: &mut ElementBuilder<'_>, kind: u8, code: u8) -> IcmpEncap {
         let addresses = ["SRC", "DST"].map(|name| make.get(name));
         IcmpEncap {
             addresses: addresses.map(|address| address.unwrap_or(Ipv4Addr::UNSPECIFIED)),
@@ -114,7 +114,7 @@ impl Element for IcmpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let IcmpEncap { addresses: [source, destination], kind, code, ident, next } = self;
         let header = LEAST + length_of(*kind);
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             if !packet.prepend(header) {
                 return Err(Exit::Drop(TOO_LONG));
             }
@@ -158,7 +158,7 @@ impl Element for IcmpEncap {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let address = || {
-            let address = written::address(cx, value);
+            let address = handler_values::address(cx, value);
             address.map_err(|_| HandlerError::refused("syntax error"))
         };
         match handler {

@@ -23,7 +23,7 @@ pub(super) fn is_error(kind: u8) -> bool {
 /// Why there is no error about a packet. The numbers are those of the drop
 /// reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Silence {
+pub(super) enum SuppressReason {
     NoHeader,
     AboutError,
     Group,
@@ -34,7 +34,7 @@ pub(super) enum Silence {
     NoBuffer,
 }
 
-impl Silence {
+impl SuppressReason {
     /// Their names, in order.
     pub(super) const DROPS: &[&str] = &[
         "no IP header",
@@ -61,21 +61,25 @@ fn is_source(address: [u8; 4], bad: &[[u8; 4]]) -> bool {
 
 /// Checks that there may be an error about this packet, which the link carried to several hosts if
 /// `link_broadcast`.
-pub(super) fn allowed(ip: &[u8], link_broadcast: bool, bad: &[[u8; 4]]) -> Result<(), Silence> {
+pub(super) fn allowed(
+    ip: &[u8],
+    link_broadcast: bool,
+    bad: &[[u8; 4]],
+) -> Result<(), SuppressReason> {
     let header = header_length(ip);
     if protocol(ip) == IpProtocol::ICMP
         && (ip.len() < header + 4 || ip.get(header).is_none_or(|kind| is_error(*kind)))
     {
-        return Err(Silence::AboutError);
+        return Err(SuppressReason::AboutError);
     }
     if link_broadcast || !is_unicast(get_four(ip, DESTINATION), bad) {
-        return Err(Silence::Group);
+        return Err(SuppressReason::Group);
     }
     if !is_source(get_four(ip, SOURCE), bad) {
-        return Err(Silence::BadSource);
+        return Err(SuppressReason::BadSource);
     }
     if !is_first_fragment(ip) {
-        return Err(Silence::Fragment);
+        return Err(SuppressReason::Fragment);
     }
     Ok(())
 }
@@ -142,20 +146,20 @@ mod tests {
         assert_eq!(check(&packet(17, a, b, &[0; 8])), Ok(()));
         assert_eq!(check(&packet(1, a, b, &[8, 0, 0, 0])), Ok(()));
         for kind in [3, 4, 5, 11, 12] {
-            assert_eq!(check(&packet(1, a, b, &[kind, 0, 0, 0])), Err(Silence::AboutError));
+            assert_eq!(check(&packet(1, a, b, &[kind, 0, 0, 0])), Err(SuppressReason::AboutError));
         }
-        assert_eq!(check(&packet(1, a, b, &[8, 0, 0])), Err(Silence::AboutError));
+        assert_eq!(check(&packet(1, a, b, &[8, 0, 0])), Err(SuppressReason::AboutError));
         for group in [[255; 4], [224, 0, 0, 1], [239, 255, 255, 255], bad[0]] {
-            assert_eq!(check(&packet(17, a, group, &[])), Err(Silence::Group));
-            assert_eq!(check(&packet(17, group, b, &[])), Err(Silence::BadSource));
+            assert_eq!(check(&packet(17, a, group, &[])), Err(SuppressReason::Group));
+            assert_eq!(check(&packet(17, group, b, &[])), Err(SuppressReason::BadSource));
         }
         for source in [[0, 1, 2, 3], [127, 0, 0, 1], [240, 0, 0, 1], [0; 4]] {
-            assert_eq!(check(&packet(17, source, b, &[])), Err(Silence::BadSource));
+            assert_eq!(check(&packet(17, source, b, &[])), Err(SuppressReason::BadSource));
         }
-        assert_eq!(allowed(&packet(17, a, b, &[]), true, &bad), Err(Silence::Group));
+        assert_eq!(allowed(&packet(17, a, b, &[]), true, &bad), Err(SuppressReason::Group));
         let mut fragment = packet(17, a, b, &[0; 8]);
         fragment[7] = 1;
-        assert_eq!(check(&fragment), Err(Silence::Fragment));
+        assert_eq!(check(&fragment), Err(SuppressReason::Fragment));
         fragment[6..8].copy_from_slice(&[0x20, 0]);
         assert_eq!(check(&fragment), Ok(()), "the first fragment");
     }

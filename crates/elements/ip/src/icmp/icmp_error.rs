@@ -8,14 +8,16 @@ use std::{
     },
 };
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Right, Word};
+use linerate_graph::{
+    Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Right, Word,
+};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::checksum;
 
 use super::{
-    FAMILY, Kind,
+    FAMILY, MessageType,
     error_rules::{
-        PARAMETER_PROBLEM, REDIRECT, Silence, SourceRoute, UNREACHABLE, allowed, is_error,
+        PARAMETER_PROBLEM, REDIRECT, SourceRoute, SuppressReason, UNREACHABLE, allowed, is_error,
     },
 };
 use linerate_kit::{
@@ -59,14 +61,14 @@ pub(super) const CLASS: Class = Class {
         them, which Click leaves to a `RatedSplitter` behind.",
     ports: "1/1",
     annotates: true,
-    asks_type: true,
-    drops: Silence::DROPS,
+    needs_packet_type: true,
+    drops: SuppressReason::DROPS,
     cost: "Builds a packet of up to `MTU` bytes and computes its checksum for each \
         error.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_ttl, DATA \"1.0.0.1 1\") \
         -> CheckIPHeader -> d :: DecIPTTL -> Discard; \
         d [1] -> ICMPError(2.0.0.1, timeexceeded, RATE 100) -> Discard;",
-    ..Class::of::<IcmpError>()
+    ..Class::for_element::<IcmpError>()
 };
 
 /// The identification of the next error of any element.
@@ -113,8 +115,8 @@ struct IcmpError {
     idents: Arc<Idents>,
 }
 
-fn error_type(make: &mut Make<'_>, name: &str) -> u8 {
-    let kind = make.get::<Kind>(name).map(|Kind(number)| number);
+fn error_type(make: &mut ElementBuilder<'_>, name: &str) -> u8 {
+    let kind = make.get::<MessageType>(name).map(|MessageType(number)| number);
     match kind {
         Some(kind @ 0..=255) if is_error(kind as u8) => {}
         Some(kind @ 0..=255) => make.error(format!("ICMP type {kind} is not an error type")),
@@ -124,13 +126,13 @@ fn error_type(make: &mut Make<'_>, name: &str) -> u8 {
     kind.map_or(UNREACHABLE, |kind| kind as u8)
 }
 
-fn addresses(make: &mut Make<'_>, name: &str) -> Vec<[u8; 4]> {
+fn addresses(make: &mut ElementBuilder<'_>, name: &str) -> Vec<[u8; 4]> {
     let addresses: Vec<Ipv4Addr> = make.need(name);
     addresses.iter().map(Ipv4Addr::octets).collect()
 }
 
 impl IcmpError {
-    fn set_code(&mut self, make: &mut Make<'_>) {
+    fn set_code(&mut self, make: &mut ElementBuilder<'_>) {
         let Some(Word(text)) = self.written_code.take() else { return };
         let named = icmp_names::number(Some(self.kind), &text);
         let number = named.or_else(|| make.parse::<u8>(&text).ok().map(u64::from));
@@ -141,14 +143,14 @@ impl IcmpError {
     }
 
     /// The error about a packet.
-    fn about(&self, cx: &mut Context, slot: &Slot, time: u64) -> Result<Slot, Silence> {
+    fn about(&self, cx: &mut Context, slot: &Slot, time: u64) -> Result<Slot, SuppressReason> {
         let arena = cx.pool.arena();
         let meta = arena.meta(slot);
-        let packet = ip(arena, slot).ok_or(Silence::NoHeader)?;
+        let packet = ip(arena, slot).ok_or(SuppressReason::NoHeader)?;
         allowed(packet, is_link_broadcast(meta), &self.bad)?;
         let mut route = SourceRoute::find(packet);
         if route.is_some() && self.kind == REDIRECT {
-            return Err(Silence::SourceRoute);
+            return Err(SuppressReason::SourceRoute);
         }
         let pointer = problem_offset(meta);
         let points = (self.kind, self.code) == (PARAMETER_PROBLEM, ERROR_AT_POINTER);
@@ -163,7 +165,7 @@ impl IcmpError {
         let most = (self.mtu as usize).min(arena.room()).saturating_sub(start);
         let quoted = most.min(packet.len());
         let (destination, length) = (meta.destination, start + quoted);
-        let mut error = cx.pool.take_one(length).ok_or(Silence::NoBuffer)?;
+        let mut error = cx.pool.take_one(length).ok_or(SuppressReason::NoBuffer)?;
         let arena = cx.pool.arena();
         let packet = ip(arena, slot).unwrap_or_default();
         if let Some(bytes) = arena.packet_mut(&mut error) {
@@ -205,7 +207,7 @@ impl Element for IcmpError {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let time = cx.now();
         let mut limit = std::mem::take(&mut self.limit);
-        limit.replace(cx, frame, Silence::Rate as usize, |cx, slot| {
+        limit.replace(cx, frame, SuppressReason::Rate as usize, |cx, slot| {
             self.about(cx, slot, time).map_err(|silence| silence as usize)
         });
         self.limit = limit;

@@ -1,6 +1,6 @@
 //! `ICMPPingResponder`: answers pings.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{IpProtocol, checksum::update16};
 
@@ -65,10 +65,10 @@ impl Step for IcmpPingResponder {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (ip, meta) = known(packet)?;
         if !answer(ip) {
-            return Err(Exit::Refuse(REFUSED));
+            return Err(Exit::ErrorOutput(REFUSED));
         }
         annotate_reply(meta, &get_four(ip, DESTINATION), self.now);
         Ok(())

@@ -6,18 +6,19 @@ use std::{
 };
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Seconds,
+    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Seconds,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{FAMILY, ping_report::Report};
 use linerate_kit::{
+    handler_values,
     ip::{
         DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, get_four,
         get16, header_length, protocol, put16,
     },
-    written,
 };
 
 /// Drop reasons.
@@ -64,7 +65,7 @@ pub(super) const CLASS: Class = Class {
         requests.",
     example: "p :: ICMPPingSource(1.0.0.1, 2.0.0.1, INTERVAL 10ms, LIMIT 3, STOP true)\n  \
         -> ICMPPingResponder -> p;",
-    ..Class::of::<PingSource>()
+    ..Class::for_element::<PingSource>()
 };
 
 /// Handlers where the input is used.
@@ -132,13 +133,13 @@ struct PingSource {
     heard: Vec<Slot>,
 }
 
-fn state(make: &mut Make<'_>, name: &str) -> Arc<Mutex<State>> {
+fn state(make: &mut ElementBuilder<'_>, name: &str) -> Arc<Mutex<State>> {
     let (limit, listens) = (make.or(name, -1), make.inputs() > 0);
     make.shared(|| Mutex::new(State { count: 0, limit, report: listens.then(Report::new) }))
 }
 
 impl PingSource {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         let pushes = make.output_is_push(0);
         let room = make.world.arena().room().min(usize::from(u16::MAX));
         if HEADERS + self.data.len() > room {
@@ -371,12 +372,12 @@ impl Element for PingSource {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let address = || {
-            let address = written::address(cx, value);
+            let address = handler_values::address(cx, value);
             address.map_err(|_| HandlerError::refused("syntax error"))
         };
         match handler {
             "active" => {
-                self.active = written::boolean_or(value, "type mismatch")?;
+                self.active = handler_values::boolean_or(value, "type mismatch")?;
                 if !self.active {
                     cx.clear_timer(TIMER);
                 } else if self.timed && cx.timer(TIMER).is_none() {
@@ -386,11 +387,12 @@ impl Element for PingSource {
             "src" => self.source = address()?,
             "dst" => self.destination = address()?,
             "limit" => {
-                self.state().limit = written::integer_or(value, "'limit' should be integer")?;
+                self.state().limit =
+                    handler_values::integer_or(value, "'limit' should be integer")?;
                 self.go_on(cx);
             }
             "interval" => {
-                let interval = linerate_kit::written::value_of::<Seconds<3>>(cx, value);
+                let interval = linerate_kit::handler_values::value_of::<Seconds<3>>(cx, value);
                 let wrong = |_| HandlerError::refused("'interval' should be an interval");
                 self.interval = interval.map_err(wrong)?;
             }

@@ -28,13 +28,13 @@ const FAMILY: &str = "icmp";
 
 /// A type of ICMP message by name or number.
 #[derive(Debug, Clone, Copy, Default)]
-struct Kind(i32);
+struct MessageType(i32);
 
-impl Value for Kind {
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<Kind, String> {
+impl Value for MessageType {
+    fn parse(text: &str, scope: &Scope<'_>) -> Result<MessageType, String> {
         match icmp_names::number(None, text) {
-            Some(number) => Ok(Kind(number as i32)),
-            None => i32::parse(text, scope).map(Kind),
+            Some(number) => Ok(MessageType(number as i32)),
+            None => i32::parse(text, scope).map(MessageType),
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{Arguments, Ipv4OrPrefix, Scope, Value};
-use linerate_memory::{Column, HeadAt, HeadStep, Heads, LANES, Notes, PacketMut};
+use linerate_memory::{
+    Annotations, Column, HeaderBatch, HeaderKernel, HeaderLocation, LANES, PacketMut,
+};
 use linerate_packet::checksum;
 
 use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16};
@@ -137,23 +139,23 @@ pub(super) struct Check<'a, F, const SUMMED: bool> {
     pub(super) refuse: F,
 }
 
-impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeadStep<WORDS> for Check<'_, F, SUMMED> {
+impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeaderKernel<WORDS> for Check<'_, F, SUMMED> {
     type Exit = E;
     /// Lengths of the packets.
-    type Found = Column;
+    type LookResult = Column;
 
     #[inline(always)]
-    fn at(&self) -> HeadAt {
-        HeadAt::Start(self.offset)
+    fn at(&self) -> HeaderLocation {
+        HeaderLocation::Start(self.offset)
     }
 
     #[inline(always)]
-    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
+    fn look(&self, heads: &mut HeaderBatch<WORDS>) -> (Column, Column) {
         self.rules.look::<SUMMED>(heads)
     }
 
     #[inline(always)]
-    fn notes(&self, heads: &Heads<WORDS>, lengths: &Column) -> Option<Notes> {
+    fn notes(&self, heads: &HeaderBatch<WORDS>, lengths: &Column) -> Option<Annotations> {
         Some(notes(heads, lengths))
     }
 
@@ -165,9 +167,9 @@ impl<E, F: FnMut(Reason) -> E, const SUMMED: bool> HeadStep<WORDS> for Check<'_,
 
 /// Returns the notes that [`Rules::check`] makes on packets with plain valid headers.
 #[inline(always)]
-pub(super) fn notes(heads: &Heads<WORDS>, lengths: &Column) -> Notes {
+pub(super) fn notes(heads: &HeaderBatch<WORDS>, lengths: &Column) -> Annotations {
     let destinations = Some(heads.words[DESTINATION / 4]);
-    Notes { lengths: *lengths, header: LEAST, destinations }
+    Annotations { lengths: *lengths, header: LEAST, destinations }
 }
 
 impl Rules {
@@ -205,7 +207,7 @@ impl Rules {
     /// Looks at eight headers as [`Rules::check`] looks at one: zero for those that are plain
     /// and sound, and the lengths of their packets.
     #[inline(always)]
-    pub(super) fn look<const SUMMED: bool>(&self, heads: &Heads<WORDS>) -> (Column, Column) {
+    pub(super) fn look<const SUMMED: bool>(&self, heads: &HeaderBatch<WORDS>) -> (Column, Column) {
         let [first, ident, ttl, source, destination] = &heads.words;
         let (mut unusual, mut lengths) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
@@ -269,7 +271,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use linerate_kit::ip::{CHECKSUM, FRAGMENT, TTL, fill_checksum, put16};
-    use linerate_memory::{ArenaOptions, Frame, Survey};
+    use linerate_memory::{ArenaOptions, Frame, HeaderCache};
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
@@ -347,23 +349,23 @@ mod tests {
             let mut refused = [Vec::new(), Vec::new()];
             let mut gone = Vec::new();
             let [together, each] = &mut frames;
-            let mut survey = Survey::new(64);
+            let mut header_cache = HeaderCache::new(64);
             let mut out = |at: usize, slot, why: Reason| {
                 gone.push(slot);
                 (at, why)
             };
             if summed {
                 let mut check = Check::<_, true> { rules: &rules, offset, refuse: |why| why };
-                arena.sift_heads(together, &mut survey, &mut check, |at, slot, why| {
+                arena.process_headers(together, &mut header_cache, &mut check, |at, slot, why| {
                     refused[0].push(out(at, slot, why));
                 });
             } else {
                 let mut check = Check::<_, false> { rules: &rules, offset, refuse: |why| why };
-                arena.sift_heads(together, &mut survey, &mut check, |at, slot, why| {
+                arena.process_headers(together, &mut header_cache, &mut check, |at, slot, why| {
                     refused[0].push(out(at, slot, why));
                 });
             }
-            arena.sift_packets(
+            arena.retain_packets(
                 each,
                 |packet| {
                     if summed {

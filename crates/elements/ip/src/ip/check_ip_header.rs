@@ -3,7 +3,7 @@
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerResult, Make, parse_integer,
+    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerResult, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -11,7 +11,7 @@ use super::{
     FAMILY,
     check::{Check, Reason, Rules, Sources},
 };
-use linerate_kit::unsound::Unsound;
+use linerate_kit::check_failures::CheckFailures;
 
 pub(super) const CLASS: Class = Class {
     name: "CheckIPHeader",
@@ -33,7 +33,7 @@ pub(super) const CLASS: Class = Class {
         The checksum of a header without options is five additions.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 2.0.0.2\") \
         -> CheckIPHeader(INTERFACES 2.0.0.1/24) -> Discard;",
-    ..Class::of::<CheckIpHeader>()
+    ..Class::for_element::<CheckIpHeader>()
 };
 
 pub(super) const CLASS_2: Class = Class {
@@ -59,12 +59,12 @@ struct CheckIpHeader {
     #[arg(keyword, shown = "true; false for CheckIPHeader2", with = checksum)]
     checksum: bool,
     #[group]
-    unsound: Unsound<{ Reason::COUNT }>,
+    unsound: CheckFailures<{ Reason::COUNT }>,
     rules: Rules,
 }
 
 /// Reads the offset. By its place it is an argument only where it is a number, as in Click.
-fn offset(make: &mut Make<'_>, name: &str) -> u32 {
+fn offset(make: &mut ElementBuilder<'_>, name: &str) -> u32 {
     match make.given_by_place(name) {
         Some(text) if !text.is_empty() && parse_integer(&text).is_none() => {
             make.error("too many arguments");
@@ -74,13 +74,13 @@ fn offset(make: &mut Make<'_>, name: &str) -> u32 {
     }
 }
 
-fn checksum(make: &mut Make<'_>, name: &str) -> bool {
+fn checksum(make: &mut ElementBuilder<'_>, name: &str) -> bool {
     let class = make.plan().elements[make.element()].class;
     make.or(name, class.name == CLASS.name)
 }
 
 impl CheckIpHeader {
-    fn set_rules(&mut self, _: &mut Make<'_>) {
+    fn set_rules(&mut self, _: &mut ElementBuilder<'_>) {
         self.rules = self.sources.rules(self.checksum);
     }
 }
@@ -91,9 +91,13 @@ impl Element for CheckIpHeader {
         let offset = *offset as usize;
         let refuse = |why| unsound.refuse(why as usize);
         let refused = if rules.checksum {
-            cx.sift_heads(frame, Reason::NO_BUFFER, &mut Check::<_, true> { rules, offset, refuse })
+            cx.process_headers(
+                frame,
+                Reason::NO_BUFFER,
+                &mut Check::<_, true> { rules, offset, refuse },
+            )
         } else {
-            cx.sift_heads(
+            cx.process_headers(
                 frame,
                 Reason::NO_BUFFER,
                 &mut Check::<_, false> { rules, offset, refuse },

@@ -2,8 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Copies, Element, Exit, Exits, Make, Step, Way};
-use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, Notes, PacketMut};
+use linerate_graph::{
+    Arguments, Class, Context, Copies, Element, ElementBuilder, Exit, Exits, Step, Verdict,
+};
+use linerate_memory::{
+    Annotations, Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, PacketMut,
+};
 
 use super::{
     FAMILY,
@@ -15,8 +19,8 @@ use super::{
 use linerate_kit::{
     annotations::{is_link_broadcast, set_problem_offset},
     ip::{ETHERNET, NO_BUFFER, WORDS, head, known},
+    log_once::LogOnce,
     mac_header::Starts,
-    said::Said,
 };
 
 pub(super) const INPUT: Class = Class {
@@ -44,14 +48,14 @@ pub(super) const OUTPUT: Class = Class {
     ports: "1/5",
     processing: "h/h",
     annotates: true,
-    asks_type: true,
+    needs_packet_type: true,
     drops: &["no buffer", "no IP header", "link-level broadcast"],
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> o :: IPOutputCombo(1, 2.0.0.1, 1500) -> Discard; o [1-4] => Discard, Discard, \
         Discard, Discard;",
     copies: Copies::Placed,
-    ..Class::of::<IpOutputCombo>()
+    ..Class::for_element::<IpOutputCombo>()
 };
 
 #[derive(Arguments)]
@@ -69,14 +73,14 @@ struct IpInputCombo {
     #[handler(count)]
     drops: u64,
     rules: Rules,
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
     #[init(Starts::of(make.plan()))]
     starts: Starts,
 }
 
 impl IpInputCombo {
-    fn set_rules(&mut self, _: &mut Make<'_>) {
+    fn set_rules(&mut self, _: &mut ElementBuilder<'_>) {
         self.sources.old = std::mem::take(&mut self.old.0);
         self.rules = self.sources.rules(true);
     }
@@ -86,7 +90,7 @@ impl Step for IpInputCombo {
     const NO_BUFFER: usize = Reason::NO_BUFFER;
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let checked = if packet.pull(ETHERNET) {
             self.rules.check::<true>(packet, 0)
         } else {
@@ -102,40 +106,46 @@ impl Step for IpInputCombo {
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
         self.starts.note(cx, frame);
-        if cx.sift_heads(frame, Reason::NO_BUFFER, self) && self.said.first() {
+        if cx.process_headers(frame, Reason::NO_BUFFER, self) && self.said.first() {
             cx.console().report("IP checksum failed\n");
         }
     }
 }
 
-impl HeadStep<WORDS> for IpInputCombo {
+impl HeaderKernel<WORDS> for IpInputCombo {
     type Exit = Exit;
     /// Lengths of the IP packets.
-    type Found = Column;
+    type LookResult = Column;
 
     #[inline(always)]
-    fn at(&self) -> HeadAt {
-        HeadAt::Start(ETHERNET)
+    fn at(&self) -> HeaderLocation {
+        HeaderLocation::Start(ETHERNET)
     }
 
     #[inline(always)]
-    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, Column) {
+    fn look(&self, heads: &mut HeaderBatch<WORDS>) -> (Column, Column) {
         self.rules.look::<true>(heads)
     }
 
     #[inline(always)]
-    fn notes(&self, heads: &Heads<WORDS>, lengths: &Column) -> Option<Notes> {
+    fn notes(&self, heads: &HeaderBatch<WORDS>, lengths: &Column) -> Option<Annotations> {
         Some(notes(heads, lengths))
     }
 
     #[inline(always)]
-    fn finish(&mut self, _: &Heads<WORDS>, _: &Column, _: usize, head: &mut Head<'_, WORDS>) {
+    fn finish(
+        &mut self,
+        _: &HeaderBatch<WORDS>,
+        _: &Column,
+        _: usize,
+        head: &mut HeaderLane<'_, WORDS>,
+    ) {
         head.pull(ETHERNET);
         head.meta().paint = self.color as u8;
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.step(packet)
     }
 }
@@ -201,7 +211,7 @@ impl Element for IpOutputCombo {
                 Ok(())
             }
         };
-        arena.sift_packets(frame, judge, |_, slot, exit| exits.push(slot, exit));
+        arena.retain_packets(frame, judge, |_, slot, exit| exits.push(slot, exit));
         // A packet at a time, the copy goes first, as in Click.
         if cx.out.is_exact() {
             cx.out.emit_frame(0, frame);

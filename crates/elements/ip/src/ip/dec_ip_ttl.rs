@@ -2,8 +2,10 @@
 //!
 //! RFC 1812 section 5.3.1; the checksum is updated as in RFC 1624.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
-use linerate_memory::{Column, Frame, Head, HeadAt, HeadStep, Heads, LANES, PacketMut};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_memory::{
+    Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, LANES, PacketMut,
+};
 
 use super::FAMILY;
 use linerate_kit::ip::{DESTINATION, LEAST, REFUSED, TTL, WORDS, get_four, head, is_multicast};
@@ -64,32 +66,32 @@ impl Step for DecIpTtl {
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
         if self.active {
-            cx.sift_heads(frame, <DecIpTtl as Step>::NO_BUFFER, self);
+            cx.process_headers(frame, <DecIpTtl as Step>::NO_BUFFER, self);
         }
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let head = head(packet)?;
         if !self.multicast && is_multicast(get_four(head, DESTINATION)) || decrement(head) {
             return Ok(());
         }
         self.expired += 1;
-        Err(Exit::Refuse(REFUSED))
+        Err(Exit::ErrorOutput(REFUSED))
     }
 }
 
-impl HeadStep<WORDS> for DecIpTtl {
+impl HeaderKernel<WORDS> for DecIpTtl {
     type Exit = Exit;
-    type Found = ();
+    type LookResult = ();
 
     #[inline(always)]
-    fn at(&self) -> HeadAt {
-        HeadAt::Network
+    fn at(&self) -> HeaderLocation {
+        HeaderLocation::Network
     }
 
     #[inline(always)]
-    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
+    fn look(&self, heads: &mut HeaderBatch<WORDS>) -> (Column, ()) {
         let [_, _, words, _, destinations] = &mut heads.words;
         let mut unusual = [0; LANES];
         for ((unusual, word), destination) in unusual.iter_mut().zip(words).zip(destinations) {
@@ -101,12 +103,18 @@ impl HeadStep<WORDS> for DecIpTtl {
     }
 
     #[inline(always)]
-    fn finish(&mut self, heads: &Heads<WORDS>, (): &(), lane: usize, head: &mut Head<'_, WORDS>) {
+    fn finish(
+        &mut self,
+        heads: &HeaderBatch<WORDS>,
+        (): &(),
+        lane: usize,
+        head: &mut HeaderLane<'_, WORDS>,
+    ) {
         head.words()[TTL / 4] = heads.words[TTL / 4][lane].to_le_bytes();
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.step(packet)
     }
 }

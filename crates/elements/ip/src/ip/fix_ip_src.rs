@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Step, Verdict};
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
@@ -52,13 +52,13 @@ impl Step for FixIpSrc {
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // The packets themselves are not touched unless one is marked.
         let mut any = false;
-        let Context { pool, survey, .. } = cx;
-        pool.arena().for_each_meta(frame, survey, |meta| any |= fix_ip_source(meta) != 0);
+        let Context { pool, header_cache, .. } = cx;
+        pool.arena().for_each_meta(frame, header_cache, |meta| any |= fix_ip_source(meta) != 0);
         any
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         fix(packet, self.address.octets());
         Ok(())
     }

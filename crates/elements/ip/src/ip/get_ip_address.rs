@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Make, Right, Step, Text, Way, unquoted};
+use linerate_graph::{Arguments, Class, ElementBuilder, Right, Step, Text, Verdict, unquoted};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -58,7 +58,7 @@ struct GetIpAddress {
 }
 
 impl GetIpAddress {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         let offset = self.offset.and_then(|offset| usize::try_from(offset).ok());
         let which = self.ip.as_ref().map(|Text(text)| unquoted(text)).unwrap_or_default();
         self.at = match (offset, which.as_str()) {
@@ -76,7 +76,7 @@ impl GetIpAddress {
 
 impl Step for GetIpAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let start = if self.ip.is_some() { packet.network() } else { 0 };
         let (bytes, meta) = packet.parts();
         let rest = bytes.get(start..).and_then(|header| header.get(self.at..));
@@ -100,7 +100,7 @@ struct SetIpAddress {
 
 impl Step for SetIpAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         self.anno.set(packet.meta_mut(), self.addr.octets());
         Ok(())
     }

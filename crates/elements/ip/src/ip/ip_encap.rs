@@ -3,16 +3,16 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right, Text,
-    Writes, unquoted,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Right, Text, Writes, unquoted,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
 use linerate_kit::{
+    handler_values::record_argument,
     ip::{DESTINATION, DONT_FRAGMENT, FRAGMENT, LEAST, PROTOCOL, SOURCE, TTL, put16},
     ip_encap::{ProtocolNumber, Template},
-    written::record_argument,
 };
 
 /// Drop reasons.
@@ -57,7 +57,7 @@ pub(crate) struct IpEncap {
 }
 
 impl IpEncap {
-    fn new(make: &mut Make<'_>) -> IpEncap {
+    fn new(make: &mut ElementBuilder<'_>) -> IpEncap {
         let ProtocolNumber(protocol) = make.need("PROTO");
         let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
         let destination = make.get::<Text>("DST").map(|text| text.0);
@@ -91,7 +91,7 @@ impl IpEncap {
 }
 
 /// Returns the type of service byte, and reports the first error.
-fn service(make: &mut Make<'_>, tos: i32, dscp: i32, ect: &str, ce: bool) -> u8 {
+fn service(make: &mut ElementBuilder<'_>, tos: i32, dscp: i32, ect: &str, ce: bool) -> u8 {
     let ect = match (linerate_graph::parse_bool(ect), ect) {
         (_, "") | (Some(false), _) => 0,
         (Some(true), _) => 1,
@@ -125,7 +125,7 @@ fn service(make: &mut Make<'_>, tos: i32, dscp: i32, ect: &str, ce: bool) -> u8 
 
 impl Element for IpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| match self.header.put(packet, 0) {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| match self.header.put(packet, 0) {
             Some(_) => Ok(()),
             None => Err(Exit::Drop(TOO_LONG)),
         });
@@ -149,7 +149,7 @@ impl Element for IpEncap {
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
-        let address = linerate_kit::written::address(cx, value).ok();
+        let address = linerate_kit::handler_values::address(cx, value).ok();
         match (handler, address) {
             ("src", None) => return Err(HandlerError::refused("SRC: parse error")),
             ("src", Some(address)) => {

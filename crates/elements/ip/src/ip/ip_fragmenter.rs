@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Rank};
+use linerate_graph::{Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Rank};
 use linerate_memory::{Arena, Frame, HeaderStart, Meta, Slot};
 
 use super::FAMILY;
@@ -14,9 +14,9 @@ use linerate_kit::{
         NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, fragments, get_four,
         get16, header_length, ip, ip_mut, options, put16,
     },
+    log_once::LogOnce,
     mac_header,
     random::Random,
-    said::Said,
 };
 
 /// Bytes of the longest header.
@@ -44,7 +44,7 @@ pub(super) const CLASS: Class = Class {
         for its first part.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
         -> CheckIPHeader -> IPFragmenter(68) -> Discard;",
-    ..Class::of::<IpFragmenter>()
+    ..Class::for_element::<IpFragmenter>()
 };
 
 #[derive(Arguments)]
@@ -69,13 +69,13 @@ struct IpFragmenter {
     fragments: u64,
     #[init(Random::new(make))]
     random: Random,
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
     /// Packets of a frame, while it is gone over.
     slots: Vec<Slot>,
 }
 
-fn mtu(make: &mut Make<'_>, name: &str) -> usize {
+fn mtu(make: &mut ElementBuilder<'_>, name: &str) -> usize {
     let mtu: u32 = make.need(name);
     if mtu < 8 {
         make.error("MTU must be at least 8");

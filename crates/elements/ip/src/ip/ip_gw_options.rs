@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arguments, Class, Clock, Context, Element, Exit, Exits, HandlerResult, Make, Way,
+    Arguments, Class, Clock, Context, Element, ElementBuilder, Exit, Exits, HandlerResult, Verdict,
 };
-use linerate_memory::{Column, Frame, HeadAt, HeadStep, Heads, PacketMut};
+use linerate_memory::{Column, Frame, HeaderBatch, HeaderKernel, HeaderLocation, PacketMut};
 
 use super::{FAMILY, milliseconds_of_day, options};
 use linerate_kit::{
@@ -29,7 +29,7 @@ pub(super) const CLASS: Class = Class {
         at.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> IPGWOptions(2.0.0.1) -> Discard;",
-    ..Class::of::<IpGwOptions>()
+    ..Class::for_element::<IpGwOptions>()
 };
 
 #[derive(Arguments)]
@@ -51,7 +51,7 @@ struct IpGwOptions {
 }
 
 impl IpGwOptions {
-    fn collect(&mut self, _: &mut Make<'_>) {
+    fn collect(&mut self, _: &mut ElementBuilder<'_>) {
         self.mine = [self.first].iter().chain(&self.others).map(Ipv4Addr::octets).collect();
     }
 }
@@ -65,23 +65,23 @@ struct Options<'a> {
     now: Option<u32>,
 }
 
-impl HeadStep<WORDS> for Options<'_> {
+impl HeaderKernel<WORDS> for Options<'_> {
     type Exit = Exit;
-    type Found = ();
+    type LookResult = ();
 
     #[inline(always)]
-    fn at(&self) -> HeadAt {
-        HeadAt::Network
+    fn at(&self) -> HeaderLocation {
+        HeaderLocation::Network
     }
 
     /// Marks headers longer than the least: only these have options.
     #[inline(always)]
-    fn look(&self, heads: &mut Heads<WORDS>) -> (Column, ()) {
+    fn look(&self, heads: &mut HeaderBatch<WORDS>) -> (Column, ()) {
         (heads.words[0].map(|word| u32::from(word & 15 > 5)), ())
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (ip, meta) = known(packet)?;
         if ip[0] & 15 <= 5 {
             return Ok(());
@@ -91,7 +91,7 @@ impl HeadStep<WORDS> for Options<'_> {
         options::process(ip, mine, now).map_err(|place| {
             set_problem_offset(meta, place);
             **wrong += 1;
-            Exit::Refuse(REFUSED)
+            Exit::ErrorOutput(REFUSED)
         })
     }
 }
@@ -100,10 +100,11 @@ impl Element for IpGwOptions {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         cx.unshare(frame, NO_BUFFER);
         let IpGwOptions { mine, wrong, exits, .. } = self;
-        let Context { pool, survey, clock, .. } = cx;
+        let Context { pool, header_cache, clock, .. } = cx;
         let mut options = Options { mine, wrong, clock, now: None };
-        pool.arena()
-            .sift_heads(frame, survey, &mut options, |_, slot, exit| exits.push(slot, exit));
+        pool.arena().process_headers(frame, header_cache, &mut options, |_, slot, exit| {
+            exits.push(slot, exit)
+        });
         cx.leave(exits);
     }
 

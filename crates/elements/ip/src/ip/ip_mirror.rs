@@ -1,6 +1,6 @@
 //! `IPMirror`: sends packets back to where they came from.
 
-use linerate_graph::{Arguments, Class, Step, Way};
+use linerate_graph::{Arguments, Class, Step, Verdict};
 use linerate_memory::PacketMut;
 use linerate_packet::IpProtocol;
 
@@ -57,7 +57,7 @@ fn mirror(ip: &mut [u8]) {
 
 impl Step for IpMirror {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (ip, meta) = known(packet)?;
         mirror(ip);
         if self.dst_anno {

@@ -5,9 +5,9 @@ use linerate_memory::{Arena, Frame, Slot};
 
 use super::{
     FAMILY,
-    print_lines::{Line, Shown},
+    print_lines::{PacketLine, PrintOptions},
 };
-use linerate_kit::{ether::HEADER, mac_header::marked, printed::Lines};
+use linerate_kit::{ether::HEADER, mac_header::marked, output::Lines};
 
 pub(super) const CLASS: Class = Class {
     name: "IPPrint",
@@ -24,13 +24,13 @@ pub(super) const CLASS: Class = Class {
     cost: "Formats every packet, some microseconds; the text of a frame is one write.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 U\") \
         -> CheckIPHeader -> IPPrint(ok) -> Discard;",
-    ..Class::of::<IpPrint>()
+    ..Class::for_element::<IpPrint>()
 };
 
 #[derive(Arguments)]
 struct IpPrint {
     #[group]
-    shown: Shown,
+    shown: PrintOptions,
     // Not in Click, in `FastClick`.
     /// shows the Ethernet addresses in front of IP
     #[arg(keyword, default = false)]
@@ -66,7 +66,7 @@ impl Element for IpPrint {
         let arena = cx.pool.arena();
         for slot in frame.slots() {
             if arena.meta(slot).network.is_known() {
-                let line = Line::new(&self.shown, arena, slot);
+                let line = PacketLine::new(&self.shown, arena, slot);
                 let ethernet = self.ether.then(|| ethernet_header(arena, slot)).flatten();
                 line.with_ethernet(ethernet).write(&mut self.lines.text);
             }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Fixed, Handler, HandlerError, HandlerResult, Make, Word,
-    lang::config::split, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Fixed, Handler, HandlerError, HandlerResult,
+    Word, lang::config::split, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -16,9 +16,9 @@ use super::{
     rate_tree::{FREQUENCY, Tree, epoch_at},
 };
 use linerate_kit::{
+    handler_values,
     ip::{DESTINATION, SOURCE, TOTAL_LENGTH, get_four, get16, ip},
     random::Random,
-    written,
 };
 
 /// Drop reasons.
@@ -83,7 +83,7 @@ struct RateMonitor {
 }
 
 impl RateMonitor {
-    fn new(make: &mut Make<'_>) -> RateMonitor {
+    fn new(make: &mut ElementBuilder<'_>) -> RateMonitor {
         let kind = make.get::<Word>("TYPE");
         let ratio = make.get::<Fixed<16>>("RATIO");
         let threshold = make.get::<i32>("THRESH");
@@ -221,7 +221,7 @@ impl Element for RateMonitor {
                 let [address, level, seconds] = &arguments[..] else {
                     return refused("expecting 3 arguments");
                 };
-                let Ok(address): Result<Ipv4Addr, _> = written::address(cx, address) else {
+                let Ok(address): Result<Ipv4Addr, _> = handler_values::address(cx, address) else {
                     return refused("not an IP address");
                 };
                 let Some(level) = parse_integer(level).filter(|level| (0..4).contains(level))

@@ -7,7 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Rank, Seconds,
+    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Rank,
+    Seconds,
 };
 use linerate_memory::{Frame, Meta, Slot};
 
@@ -81,7 +82,7 @@ pub(super) const CLASS: Class = Class {
         identification, and copied.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
         -> CheckIPHeader -> IPFragmenter(68) -> IPReassembler -> Discard;",
-    ..Class::of::<IpReassembler>()
+    ..Class::for_element::<IpReassembler>()
 };
 
 #[derive(Arguments)]
@@ -117,7 +118,7 @@ struct IpReassembler {
 }
 
 /// Seconds, at least one.
-fn patience(make: &mut Make<'_>, name: &str) -> u64 {
+fn patience(make: &mut ElementBuilder<'_>, name: &str) -> u64 {
     let Seconds::<0>(patience) = make.or(name, Seconds(PATIENCE));
     u64::from(patience.max(1))
 }

@@ -1,6 +1,6 @@
 //! `MarkIPHeader`: marks the place of the IP header, without checking it.
 
-use linerate_graph::{Arguments, Class, Context, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Step, Verdict};
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
@@ -34,7 +34,7 @@ impl Step for MarkIpHeader {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         if let Some(&first) = packet.bytes().get(offset) {
             packet.mark_headers(offset, offset + usize::from(first & 15) * 4);

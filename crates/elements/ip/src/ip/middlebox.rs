@@ -1,6 +1,6 @@
 //! `IPIn` and `IPOut`: the ends of the IP layer of `FastClick`'s middleboxes.
 
-use linerate_graph::{Arguments, Class, Context, Element, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Element, Step, Verdict};
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
@@ -52,7 +52,7 @@ struct IpOut {
 
 impl Step for IpOut {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         if self.checksum && !self.readonly {
             fill_checksum(known(packet)?.0);
         }

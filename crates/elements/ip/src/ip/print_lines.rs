@@ -5,7 +5,7 @@ use std::{
     net::Ipv4Addr,
 };
 
-use linerate_graph::{Arguments, Make, Word};
+use linerate_graph::{Arguments, ElementBuilder, Word};
 use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::{IpProtocol, MacAddr};
 
@@ -17,13 +17,13 @@ use linerate_kit::{
         DESTINATION, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS, SOURCE, TOTAL_LENGTH,
         TTL, get_four, get16, protocol,
     },
-    printed::Contents,
+    output::Contents,
 };
 
 /// Parts of packets to print.
 #[derive(Debug, Arguments)]
-#[arguments(check = Shown::set_contents)]
-pub(super) struct Shown {
+#[arguments(check = PrintOptions::set_contents)]
+pub(super) struct PrintOptions {
     /// begins each line
     #[arg(optional, kind = "string", default = String::new(), shown = "")]
     label: String,
@@ -68,8 +68,8 @@ pub(super) struct Shown {
     contents: Contents,
 }
 
-impl Shown {
-    fn set_contents(&mut self, make: &mut Make<'_>) {
+impl PrintOptions {
+    fn set_contents(&mut self, make: &mut ElementBuilder<'_>) {
         self.most = self.old_most.unwrap_or(self.most);
         let written = |word: &mut Option<Word>| word.take().unwrap_or_default().0;
         let (whole, part) = (written(&mut self.whole), written(&mut self.part));
@@ -101,8 +101,8 @@ impl Shown {
 }
 
 /// Text of one packet.
-pub(super) struct Line<'a> {
-    shown: &'a Shown,
+pub(super) struct PacketLine<'a> {
+    shown: &'a PrintOptions,
     bytes: &'a [u8],
     meta: &'a Meta,
     /// The Ethernet header, where it is to be shown.
@@ -138,9 +138,9 @@ fn protocol_name(number: u8) -> Option<&'static str> {
 
 const TRUNCATED_ICMP: &str = "truncated-icmp";
 
-impl<'a> Line<'a> {
+impl<'a> PacketLine<'a> {
     /// Prepares the line of a packet whose network header is known.
-    pub(super) fn new(shown: &'a Shown, arena: &'a Arena, slot: &'a Slot) -> Line<'a> {
+    pub(super) fn new(shown: &'a PrintOptions, arena: &'a Arena, slot: &'a Slot) -> PacketLine<'a> {
         let (bytes, meta) = (arena.packet(slot), arena.meta(slot));
         let ip = bytes.get(arena.network(slot)..).unwrap_or_default();
         let header = ip.first().map_or(0, |first| i32::from(first & 15) * 4);
@@ -149,11 +149,11 @@ impl<'a> Line<'a> {
         let behind = bytes.get(transport..).unwrap_or_default();
         let end = usize::try_from(payload_length).unwrap_or(0).min(behind.len());
         let transport = &behind[..end];
-        Line { shown, bytes, meta, ethernet: None, ip, behind, transport, payload_length }
+        PacketLine { shown, bytes, meta, ethernet: None, ip, behind, transport, payload_length }
     }
 
-    pub(super) fn with_ethernet(self, ethernet: Option<&'a [u8; HEADER]>) -> Line<'a> {
-        Line { ethernet, ..self }
+    pub(super) fn with_ethernet(self, ethernet: Option<&'a [u8; HEADER]>) -> PacketLine<'a> {
+        PacketLine { ethernet, ..self }
     }
 
     pub(super) fn write(&self, to: &mut String) {

@@ -4,7 +4,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Ipv4Prefix, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Ipv4Prefix};
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
@@ -51,7 +51,7 @@ pub(super) const CLASS: Class = Class {
 
 struct RipSend([u8; LENGTH]);
 
-fn message(make: &mut Make<'_>) -> [u8; LENGTH] {
+fn message(make: &mut ElementBuilder<'_>) -> [u8; LENGTH] {
     let [source, destination] =
         ["SRC", "DST"].map(|name| make.get(name).unwrap_or(Ipv4Addr::UNSPECIFIED));
     let Ipv4Prefix { address, mask } = make.need("PREFIX");

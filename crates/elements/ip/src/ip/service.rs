@@ -3,15 +3,15 @@
 //! RFC 2474 and RFC 3168.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Right,
-    Step, Text, Way, parse_u32, unquoted,
+    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Right, Step, Text, Verdict, parse_u32, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
 use linerate_kit::{
+    handler_values::record_argument,
     ip::{DROPS, REFUSED, get16, known, update_checksum},
-    written::record_argument,
 };
 
 pub(super) const SET_DSCP: Class = Class {
@@ -27,7 +27,7 @@ pub(super) const SET_DSCP: Class = Class {
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> SetIPDSCP(46) -> Discard;",
-    ..Class::of::<SetIpDscp>()
+    ..Class::for_element::<SetIpDscp>()
 };
 
 pub(super) const SET_ECN: Class = Class {
@@ -40,7 +40,7 @@ pub(super) const SET_ECN: Class = Class {
     handlers: SetIpEcn::HANDLERS,
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> SetIPECN(ect1) -> Discard;",
-    make: Class::of::<SetIpEcn>().make,
+    make: Class::for_element::<SetIpEcn>().make,
     ..SET_DSCP
 };
 
@@ -82,7 +82,7 @@ fn code_point(number: u32) -> Result<u8, &'static str> {
         .ok_or("diffserv code point out of range")
 }
 
-fn dscp(make: &mut Make<'_>, name: &str) -> u8 {
+fn dscp(make: &mut ElementBuilder<'_>, name: &str) -> u8 {
     code_point(make.need(name)).unwrap_or_else(|error| {
         make.error(error);
         0
@@ -91,7 +91,7 @@ fn dscp(make: &mut Make<'_>, name: &str) -> u8 {
 
 impl Step for SetIpDscp {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         set_bits(known(packet)?.0, 0xfc, self.dscp << 2);
         Ok(())
     }
@@ -138,7 +138,7 @@ fn ecn(text: &str) -> Result<u8, &'static str> {
 }
 
 impl SetIpEcn {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         match ecn(&unquoted(&self.given.0)) {
             Ok(ecn) => self.ecn = ecn,
             Err(error) => make.error(error),
@@ -148,7 +148,7 @@ impl SetIpEcn {
 
 impl Step for SetIpEcn {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         set_bits(known(packet)?.0, 3, self.ecn);
         Ok(())
     }
@@ -183,12 +183,12 @@ struct MarkIpCe {
 
 impl Step for MarkIpCe {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let (ip, _) = known(packet)?;
         match ip[1] & 3 {
             0 if !self.force => {
                 self.drops += 1;
-                return Err(Exit::Refuse(REFUSED));
+                return Err(Exit::ErrorOutput(REFUSED));
             }
             3 => {}
             _ => set_bits(ip, 3, 3),

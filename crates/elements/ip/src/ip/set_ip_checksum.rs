@@ -1,12 +1,12 @@
 //! `SetIPChecksum`, `ResetIPChecksum`: compute the checksum of the IP header.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{DROPS, LEAST, NO_HEADER, fill_checksum},
-    said::Said,
+    log_once::LogOnce,
 };
 
 pub(super) const SET: Class = Class {
@@ -40,13 +40,13 @@ struct SetIpChecksum {
     /// packets without a whole IP header
     #[handler(count)]
     drops: u64,
-    #[init(Said::of(make))]
-    said: Said,
+    #[init(LogOnce::for_element(make))]
+    said: LogOnce,
 }
 
 impl Step for SetIpChecksum {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let start = if packet.meta().network.is_known() { packet.network() } else { 0 };
         let ip = packet.bytes_mut().get_mut(start..).unwrap_or_default();
         let length = ip.first().map_or(0, |first| usize::from(first & 15) * 4);

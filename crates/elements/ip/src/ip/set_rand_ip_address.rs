@@ -1,6 +1,6 @@
 //! `SetRandIPAddress`: sets the destination annotation to random addresses of a prefix.
 
-use linerate_graph::{Arguments, Class, Ipv4OrPrefix, Step, Way};
+use linerate_graph::{Arguments, Class, Ipv4OrPrefix, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
@@ -62,7 +62,7 @@ impl SetRandIpAddress {
 
 impl Step for SetRandIpAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let address = self.draw().to_be_bytes();
         packet.meta_mut().destination[..4].copy_from_slice(&address);
         Ok(())

@@ -2,7 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Text, Word, Writes, parse_integer};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Exit, Text, Word, Writes, parse_integer,
+};
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
@@ -42,20 +44,21 @@ pub(super) const CLASS: Class = Class {
 
 /// Place of the address.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum AddressPlace {
     Packet(usize),
     Header(usize),
 }
 
 struct StoreIpAddress {
     address: Option<Ipv4Addr>,
-    place: Place,
+    place: AddressPlace,
 }
 
 impl StoreIpAddress {
-    fn new(make: &mut Make<'_>) -> StoreIpAddress {
+    fn new(make: &mut ElementBuilder<'_>) -> StoreIpAddress {
         let mut by_place = make.rest().into_iter();
-        let by_keyword = |make: &mut Make<'_>, name| make.get::<Text>(name).map(|text| text.0);
+        let by_keyword =
+            |make: &mut ElementBuilder<'_>, name| make.get::<Text>(name).map(|text| text.0);
         let (mut address, mut offset) = (by_keyword(make, "ADDR"), by_keyword(make, "OFFSET"));
         let given = by_place.len() + usize::from(address.is_some()) + usize::from(offset.is_some());
         if given > 1 {
@@ -72,15 +75,15 @@ impl StoreIpAddress {
         let place = match offset.map(|text| make.parse::<Word>(&text)) {
             None => {
                 make.error("OFFSET: required argument missing");
-                Place::Packet(0)
+                AddressPlace::Packet(0)
             }
             Some(Err(error)) => {
                 make.error(format!("OFFSET: {error}"));
-                Place::Packet(0)
+                AddressPlace::Packet(0)
             }
             Some(Ok(Word(word))) => place(&word).unwrap_or_else(|| {
                 make.error("type mismatch: OFFSET requires integer");
-                Place::Packet(0)
+                AddressPlace::Packet(0)
             }),
         };
         if by_place.next().is_some() {
@@ -90,13 +93,13 @@ impl StoreIpAddress {
     }
 }
 
-fn place(word: &str) -> Option<Place> {
+fn place(word: &str) -> Option<AddressPlace> {
     match word.to_ascii_lowercase().as_str() {
-        "src" => Some(Place::Header(SOURCE)),
-        "dst" => Some(Place::Header(DESTINATION)),
+        "src" => Some(AddressPlace::Header(SOURCE)),
+        "dst" => Some(AddressPlace::Header(DESTINATION)),
         number => {
             let number = i32::try_from(parse_integer(number)?).ok()?;
-            usize::try_from(number).ok().map(Place::Packet)
+            usize::try_from(number).ok().map(AddressPlace::Packet)
         }
     }
 }
@@ -105,13 +108,13 @@ impl Element for StoreIpAddress {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let given = self.address.map(|address| address.octets());
         match self.place {
-            Place::Header(at) => cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            AddressPlace::Header(at) => cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
                 let (ip, meta) = known(packet)?;
                 let [a, b, c, d, ..] = meta.destination;
                 replace(ip, at, given.unwrap_or([a, b, c, d]));
                 Ok(())
             }),
-            Place::Packet(at) => cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+            AddressPlace::Packet(at) => cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
                 let (bytes, meta) = packet.parts();
                 let [a, b, c, d, ..] = meta.destination;
                 let address = given.unwrap_or([a, b, c, d]);
@@ -120,7 +123,7 @@ impl Element for StoreIpAddress {
                         *place = address;
                         Ok(())
                     }
-                    _ => Err(Exit::Refuse(REFUSED)),
+                    _ => Err(Exit::ErrorOutput(REFUSED)),
                 }
             }),
         };

@@ -132,7 +132,7 @@ impl Element for StripHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let start = self.start;
         let mut unknown = Vec::new();
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             let Meta { network, transport, .. } = packet.meta();
             let header = if start == Start::Network { network } else { transport };
             let by = header.offset(packet.headroom()).ok_or(Exit::Drop(NO_HEADER))?;

@@ -1,6 +1,6 @@
 //! `TruncateIPPayload`: truncates packets to their headers and a length of payload.
 
-use linerate_graph::{Arguments, Class, Context, Make, Reads, Step, Way};
+use linerate_graph::{Arguments, Class, Context, ElementBuilder, Reads, Step, Verdict};
 use linerate_memory::{Arena, Frame, Packet, Slot};
 
 use super::FAMILY;
@@ -72,7 +72,7 @@ fn headers(ip: &[u8], transport: bool) -> usize {
 }
 
 impl TruncateIpPayload {
-    fn look_at(&mut self, make: &mut Make<'_>) {
+    fn look_at(&mut self, make: &mut ElementBuilder<'_>) {
         self.remembers &= make.world.annotated;
     }
 
@@ -102,7 +102,7 @@ impl Step<Reads> for TruncateIpPayload {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let most = self.most(packet.bytes(), packet.network());
         let Some(cut) = packet.len().checked_sub(most).filter(|cut| *cut > 0) else {
             return Ok(());

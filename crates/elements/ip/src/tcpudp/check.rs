@@ -3,14 +3,14 @@
 
 use std::marker::PhantomData;
 
-use linerate_graph::{Arguments, Context, Element, Handler, HandlerResult, Reads, Step, Way};
+use linerate_graph::{Arguments, Context, Element, Handler, HandlerResult, Reads, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
-use linerate_kit::{ip::LEAST, unsound::Unsound};
+use linerate_kit::{check_failures::CheckFailures, ip::LEAST};
 
 /// Fault of a packet: also the drop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum Fault {
     Protocol,
     Length,
     Checksum,
@@ -26,21 +26,21 @@ pub(crate) trait Check: Send + 'static {
     const REASONS: [&'static str; 3];
 
     /// Checks a packet from its IP header on; bytes behind the IP packet are still there.
-    fn check(ip: &[u8]) -> Result<(), Wrong>;
+    fn check(ip: &[u8]) -> Result<(), Fault>;
 }
 
 #[derive(Arguments)]
 pub(crate) struct CheckHeader<C> {
     #[group]
-    unsound: Unsound<3>,
+    unsound: CheckFailures<3>,
     check: PhantomData<fn(C)>,
 }
 
 impl<C: Check> Step<Reads> for CheckHeader<C> {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Way {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
         let ip = packet.bytes().get(packet.network()..).filter(|ip| ip.len() >= LEAST);
-        let found = ip.ok_or(Wrong::Protocol);
+        let found = ip.ok_or(Fault::Protocol);
         found.and_then(C::check).map_err(|wrong| self.unsound.refuse(wrong as usize))
     }
 

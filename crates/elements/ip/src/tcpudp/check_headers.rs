@@ -5,7 +5,7 @@ use linerate_packet::IpProtocol;
 
 use super::{
     FAMILY,
-    check::{Check, CheckHeader, Wrong},
+    check::{Check, CheckHeader, Fault},
     set_checksum::{plain_datagram, pseudo_header},
 };
 use linerate_kit::ip::{LEAST, TOTAL_LENGTH, get16, header_length, protocol};
@@ -24,7 +24,7 @@ pub(super) const TCP: Class = Class {
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src sport ip_proto, \
         DATA \"1.0.0.1 5 T\") -> CheckIPHeader -> CheckTCPHeader -> Discard;",
-    ..Class::of::<CheckHeader<Tcp>>()
+    ..Class::for_element::<CheckHeader<Tcp>>()
 };
 
 pub(super) const UDP: Class = Class {
@@ -36,7 +36,7 @@ pub(super) const UDP: Class = Class {
     drops: &Udp::REASONS,
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src sport ip_proto, \
         DATA \"1.0.0.1 5 U\") -> CheckIPHeader -> CheckUDPHeader -> Discard;",
-    make: Class::of::<CheckHeader<Udp>>().make,
+    make: Class::for_element::<CheckHeader<Udp>>().make,
     ..TCP
 };
 
@@ -46,7 +46,7 @@ impl Check for Tcp {
     const PROTOCOL: &'static str = "TCP";
     const REASONS: [&'static str; 3] = ["not TCP", "bad packet length", "bad TCP checksum"];
 
-    fn check(ip: &[u8]) -> Result<(), Wrong> {
+    fn check(ip: &[u8]) -> Result<(), Fault> {
         check_tcp(ip)
     }
 }
@@ -58,50 +58,50 @@ impl Check for Udp {
     const NAMES_ITSELF: bool = false;
     const REASONS: [&'static str; 3] = ["not UDP", "bad packet length", "bad UDP checksum"];
 
-    fn check(ip: &[u8]) -> Result<(), Wrong> {
+    fn check(ip: &[u8]) -> Result<(), Fault> {
         check_udp(ip)
     }
 }
 
-fn check_tcp(ip: &[u8]) -> Result<(), Wrong> {
+fn check_tcp(ip: &[u8]) -> Result<(), Fault> {
     if protocol(ip) != IpProtocol::TCP {
-        return Err(Wrong::Protocol);
+        return Err(Fault::Protocol);
     }
     let start = header_length(ip);
-    let segment = ip.get(start..usize::from(get16(ip, TOTAL_LENGTH))).ok_or(Wrong::Length)?;
+    let segment = ip.get(start..usize::from(get16(ip, TOTAL_LENGTH))).ok_or(Fault::Length)?;
     let header = segment.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
     if header < 20 || segment.len() < header {
-        return Err(Wrong::Length);
+        return Err(Fault::Length);
     }
     let mut sum = pseudo_header(ip, segment.len());
     sum.add_bytes(segment);
-    if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
+    if sum.is_valid() { Ok(()) } else { Err(Fault::Checksum) }
 }
 
 #[inline]
-fn check_udp(ip: &[u8]) -> Result<(), Wrong> {
+fn check_udp(ip: &[u8]) -> Result<(), Fault> {
     if protocol(ip) != IpProtocol::UDP {
-        return Err(Wrong::Protocol);
+        return Err(Fault::Protocol);
     }
     let Some((datagram, mut sum)) = plain_datagram(ip) else { return check_unusual_udp(ip) };
     if get16(ip, LEAST + 6) == 0 {
         return Ok(());
     }
     sum.add_bytes(datagram);
-    if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
+    if sum.is_valid() { Ok(()) } else { Err(Fault::Checksum) }
 }
 
 /// Likewise for a datagram behind options, or one with a wrong length field.
 #[cold]
-fn check_unusual_udp(ip: &[u8]) -> Result<(), Wrong> {
+fn check_unusual_udp(ip: &[u8]) -> Result<(), Fault> {
     let start = header_length(ip);
     let length = usize::from(get16(ip, start + 4));
     let datagram = ip.get(start..start + length).filter(|datagram| datagram.len() >= 8);
-    let datagram = datagram.ok_or(Wrong::Length)?;
+    let datagram = datagram.ok_or(Fault::Length)?;
     if get16(datagram, 6) == 0 {
         return Ok(());
     }
     let mut sum = pseudo_header(ip, length);
     sum.add_bytes(datagram);
-    if sum.is_valid() { Ok(()) } else { Err(Wrong::Checksum) }
+    if sum.is_valid() { Ok(()) } else { Err(Fault::Checksum) }
 }

@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arg, Make};
+use linerate_graph::{Arg, ElementBuilder};
 use linerate_kit::ip::{DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE, TTL, put16};
 use linerate_packet::{IpProtocol, MacAddr};
 
@@ -31,7 +31,7 @@ pub(super) const HOPS: u8 = 250;
 const MOST_FLOWS: u32 = 1 << 20;
 
 /// Length of the longest packet.
-pub(super) fn room(make: &Make<'_>) -> usize {
+pub(super) fn room(make: &ElementBuilder<'_>) -> usize {
     make.world.arena().room().min(usize::from(u16::MAX))
 }
 
@@ -41,7 +41,7 @@ pub(super) fn too_long(room: usize) -> String {
 }
 
 /// The length of packets that `LENGTH` asks for, at least `shortest`.
-pub(super) fn length(make: &mut Make<'_>, given: i64, shortest: usize) -> usize {
+pub(super) fn length(make: &mut ElementBuilder<'_>, given: i64, shortest: usize) -> usize {
     let room = room(make);
     let length = usize::try_from(given).unwrap_or(0);
     if length > room {
@@ -54,7 +54,7 @@ pub(super) fn length(make: &mut Make<'_>, given: i64, shortest: usize) -> usize 
 }
 
 /// The number of flows.
-pub(super) fn flows(make: &mut Make<'_>) -> usize {
+pub(super) fn flows(make: &mut ElementBuilder<'_>) -> usize {
     let flows = make.need::<u32>("FLOWS");
     if make.is_given("FLOWS") && !(1..=MOST_FLOWS).contains(&flows) {
         make.error(format!("FLOWS must be between 1 and {MOST_FLOWS}"));
@@ -63,7 +63,7 @@ pub(super) fn flows(make: &mut Make<'_>) -> usize {
 }
 
 /// A template of so many bytes that begins with an Ethernet header.
-pub(super) fn ethernet(make: &mut Make<'_>, kind: u16, length: usize) -> Vec<u8> {
+pub(super) fn ethernet(make: &mut ElementBuilder<'_>, kind: u16, length: usize) -> Vec<u8> {
     let [from, to] = ["SRCETH", "DSTETH"].map(|name| make.need::<MacAddr>(name).0);
     let mut template = vec![0; length];
     template[..6].copy_from_slice(&to);
@@ -75,7 +75,7 @@ pub(super) fn ethernet(make: &mut Make<'_>, kind: u16, length: usize) -> Vec<u8>
 /// A template that begins with an Ethernet and an IPv4 header, whose length and checksum are not
 /// there yet, and the addresses in it.
 pub(super) fn ipv4(
-    make: &mut Make<'_>,
+    make: &mut ElementBuilder<'_>,
     protocol: IpProtocol,
     length: usize,
 ) -> (Vec<u8>, [Ipv4Addr; 2]) {

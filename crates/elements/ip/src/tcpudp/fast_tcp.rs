@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Class, Context, Element, HandlerResult, Make};
+use linerate_graph::{Class, Context, Element, ElementBuilder, HandlerResult};
 use linerate_memory::Frame;
 use linerate_packet::{
     IpProtocol,
@@ -89,7 +89,7 @@ struct FastTcp {
 }
 
 impl FastTcp {
-    fn new(make: &mut Make<'_>) -> FastTcp {
+    fn new(make: &mut ElementBuilder<'_>) -> FastTcp {
         let quota = Quota::new(make);
         let length = make.need::<u32>("LENGTH");
         let flows = fast::flows(make);
@@ -214,7 +214,7 @@ impl Element for FastTcp {
         if made < frame.len() {
             let pool = &mut cx.pool;
             let mut at = 0..;
-            frame.sift(|_| at.next() < Some(made), |slot| pool.give_one(slot));
+            frame.retain(|_| at.next() < Some(made), |slot| pool.give_one(slot));
         }
         self.quota.made(made, now);
     }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerResult, Make, UdpPort,
+    Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, UdpPort,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -20,9 +20,9 @@ use super::{
     quota::{HANDLERS, Quota},
 };
 use linerate_kit::{
+    handler_values::integer_or,
     ip::{ETHERNET, LEAST, TOTAL_LENGTH, fill_checksum, put16},
     random::Random,
-    written::integer_or,
 };
 
 /// Shortest packet.
@@ -129,7 +129,7 @@ struct FastUdp {
 }
 
 impl FastUdp {
-    fn source(make: &mut Make<'_>) -> FastUdp {
+    fn source(make: &mut ElementBuilder<'_>) -> FastUdp {
         let UdpPort(from) = make.need("SPORT");
         let UdpPort(to) = make.need("DPORT");
         let mut element = FastUdp::new(make);
@@ -140,7 +140,7 @@ impl FastUdp {
         element
     }
 
-    fn flows(make: &mut Make<'_>) -> FastUdp {
+    fn flows(make: &mut ElementBuilder<'_>) -> FastUdp {
         let flows = fast::flows(make);
         let mut element = FastUdp::new(make);
         element.size = make.need("FLOWSIZE");
@@ -149,7 +149,7 @@ impl FastUdp {
         element
     }
 
-    fn new(make: &mut Make<'_>) -> FastUdp {
+    fn new(make: &mut ElementBuilder<'_>) -> FastUdp {
         let quota = Quota::new(make);
         let length = make.need::<i32>("LENGTH");
         let length = fast::length(make, length.into(), SHORTEST);

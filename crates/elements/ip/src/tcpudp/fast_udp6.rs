@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerResult, Make, UdpPort};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, HandlerResult, UdpPort};
 use linerate_memory::Frame;
 use linerate_packet::{
     IpProtocol,
@@ -75,7 +75,7 @@ struct FastUdp6 {
 }
 
 impl FastUdp6 {
-    fn new(make: &mut Make<'_>) -> FastUdp6 {
+    fn new(make: &mut ElementBuilder<'_>) -> FastUdp6 {
         let quota = Quota::new(make);
         let length = make.need::<u32>("LENGTH");
         let [source, destination] =

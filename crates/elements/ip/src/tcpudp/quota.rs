@@ -1,9 +1,9 @@
 //! Rate, limit and counters of a source, shared by `FastUDPSource` and its variants.
 
-use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Make, Merge};
+use linerate_graph::{Context, ElementBuilder, Handler, HandlerError, HandlerResult, Merge};
 use linerate_kit::{
+    handler_values::{boolean_or, integer_or},
     rate::Gap,
-    written::{boolean_or, integer_or},
 };
 
 /// Highest `RATE`, in packets per second, as in Click.
@@ -33,7 +33,7 @@ pub(super) struct Quota {
 }
 
 impl Quota {
-    pub(super) fn new(make: &mut Make<'_>) -> Quota {
+    pub(super) fn new(make: &mut ElementBuilder<'_>) -> Quota {
         let rate = make.need::<u32>("RATE");
         Quota {
             active: make.or("ACTIVE", true),

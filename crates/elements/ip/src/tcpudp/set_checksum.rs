@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
 
@@ -135,12 +135,12 @@ fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
 
 impl Step for SetTcpChecksum {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         if set_tcp(known(packet)?.0, self.fixoff) {
             return Ok(());
         }
         self.bad += 1;
-        Err(Exit::Refuse(REFUSED))
+        Err(Exit::ErrorOutput(REFUSED))
     }
 
     fn end(&mut self, cx: &mut Context) {
@@ -194,12 +194,12 @@ fn set_unusual_udp(ip: &mut [u8]) -> bool {
 
 impl Step for SetUdpChecksum {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         if set_udp(known(packet)?.0) {
             return Ok(());
         }
         self.bad = true;
-        Err(Exit::Refuse(REFUSED))
+        Err(Exit::ErrorOutput(REFUSED))
     }
 
     fn end(&mut self, cx: &mut Context) {

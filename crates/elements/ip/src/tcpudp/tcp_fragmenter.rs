@@ -1,6 +1,6 @@
 //! `TCPFragmenter`: splits TCP segments that are longer than an MTU allows.
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult, Make, Right};
+use linerate_graph::{Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Right};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
@@ -49,7 +49,7 @@ pub(super) const CLASS: Class = Class {
         is copied, and its checksums are computed.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto ip_len, DATA \"1.0.0.1 T 1400\") \
         -> CheckIPHeader -> TCPFragmenter(MTU 576) -> Discard;",
-    ..Class::of::<TcpFragmenter>()
+    ..Class::for_element::<TcpFragmenter>()
 };
 
 #[derive(Arguments)]
@@ -86,7 +86,7 @@ struct Cut {
 }
 
 impl TcpFragmenter {
-    fn check(&mut self, make: &mut Make<'_>) {
+    fn check(&mut self, make: &mut ElementBuilder<'_>) {
         if self.mtu == 0 && self.annotation.is_none() {
             make.error("At least one of MTU and MTU_ANNO must be set");
         }

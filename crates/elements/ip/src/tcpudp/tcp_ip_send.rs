@@ -9,11 +9,11 @@ use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
 use linerate_kit::{
+    handler_values::value_of,
     ip::{
         DESTINATION, DONT_FRAGMENT, FRAGMENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL,
         fill_checksum, put16,
     },
-    written::value_of,
 };
 
 /// The only reason for a drop.

@@ -1,6 +1,6 @@
 //! `TCPReflector`: answers as a TCP server would, without any state.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 use linerate_packet::{IpProtocol, checksum};
 
@@ -52,14 +52,14 @@ struct TcpReflector {
 }
 
 /// Flags, sequence number and acknowledgement of an answer.
-type Said = (u8, u32, u32);
+type ReplyHeader = (u8, u32, u32);
 
 fn number(segment: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(get_four(segment, at))
 }
 
 /// The answer to a segment with `data` bytes of data; `None` if there is none.
-fn answer(segment: &[u8], data: u32, first: impl FnOnce() -> u32) -> Option<Said> {
+fn answer(segment: &[u8], data: u32, first: impl FnOnce() -> u32) -> Option<ReplyHeader> {
     let (sequence, acknowledged) = (number(segment, 4), number(segment, 8));
     // All other bits count, too, as in Click: a SYN with ECE, for instance, is not answered.
     match segment[13] & !PUSH {
@@ -118,7 +118,7 @@ fn reflect(ip: &mut [u8], first: impl FnOnce() -> u32) -> bool {
 
 impl Step for TcpReflector {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let random = &mut self.random;
         let (ip, meta) = packet.parts();
         if !reflect(ip, || random.below(1 << 32) as u32) {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     /// Flags, sequence number and acknowledgement of the answer, which is right otherwise.
-    fn answered(flags: u8, data: &[u8]) -> Option<Said> {
+    fn answered(flags: u8, data: &[u8]) -> Option<ReplyHeader> {
         let mut bytes = segment(flags, data);
         let before = bytes.clone();
         if !reflect(&mut bytes, || 77) {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, HandlerError, HandlerResult, Make, Right, Writes,
+    Arg, Class, Context, Element, ElementBuilder, Exit, HandlerError, HandlerResult, Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -13,10 +13,10 @@ use linerate_packet::{
 
 use super::FAMILY;
 use linerate_kit::{
+    handler_values::{self, record_argument},
     ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL},
     ip_encap::{Put, Template},
     udp_encap::{self, DESTINATION_PORT, HANDLERS, SOURCE_PORT, parse_destination, write_port},
-    written::{self, record_argument},
 };
 
 /// Drop reasons.
@@ -117,20 +117,25 @@ impl Ports {
 }
 
 impl UdpIpEncap {
-    fn new(make: &mut Make<'_>) -> UdpIpEncap {
+    fn new(make: &mut ElementBuilder<'_>) -> UdpIpEncap {
         let destination = udp_encap::destination::<Ipv4Addr>(make);
         let address = destination.unwrap_or(Ipv4Addr::UNSPECIFIED);
         UdpIpEncap::to(make, address, destination.is_none(), 0)
     }
 
-    fn dynamic(make: &mut Make<'_>) -> UdpIpEncap {
+    fn dynamic(make: &mut ElementBuilder<'_>) -> UdpIpEncap {
         let address = make.get("DST").unwrap_or(Ipv4Addr::UNSPECIFIED);
         let interval = make.or("INTERVAL", 0);
         UdpIpEncap::to(make, address, false, interval)
     }
 
     /// Makes an element from the arguments that both classes share.
-    fn to(make: &mut Make<'_>, address: Ipv4Addr, annotated: bool, interval: u32) -> UdpIpEncap {
+    fn to(
+        make: &mut ElementBuilder<'_>,
+        address: Ipv4Addr,
+        annotated: bool,
+        interval: u32,
+    ) -> UdpIpEncap {
         let source = make.get("SRC").unwrap_or(Ipv4Addr::UNSPECIFIED);
         let ports = udp_encap::ports(make);
         let mut head = [0; LEAST];
@@ -148,7 +153,7 @@ impl UdpIpEncap {
 impl Element for UdpIpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let UdpIpEncap { header, ports, checksum } = self;
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             let Put { addresses, rest } = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
             let length = (rest.len() as u16).to_be_bytes();
             let ports = ports.next();
@@ -198,7 +203,7 @@ impl Element for UdpIpEncap {
         let value = value.trim();
         match handler {
             "src" => {
-                let address = written::address(cx, value)
+                let address = handler_values::address(cx, value)
                     .map_err(|_| HandlerError::refused("SRC: parse error"))?;
                 self.header.set_source(address.octets());
                 record_argument(cx, 0, "SRC", value);

@@ -13,7 +13,7 @@ pub(super) const LIMIT: usize = 1 << 16;
 
 /// Direction of a packet: out, with a mapped source, or in, with a mapped destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Out,
     In,
 }
@@ -63,7 +63,7 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
     /// The way of packets that make mappings.
-    pub(super) way: Way,
+    pub(super) way: Direction,
     pub(super) ends: Vec<Endpoint>,
     /// Whether they are ports of an address.
     pub(super) ports: bool,
@@ -132,7 +132,7 @@ impl Mappings {
     }
 
     /// Returns the endpoint that the mapped end of a packet becomes.
-    pub(super) fn map(&mut self, way: Way, flow: &Flow, now: u64) -> Option<Endpoint> {
+    pub(super) fn map(&mut self, way: Direction, flow: &Flow, now: u64) -> Option<Endpoint> {
         let fixed = &self.fixed[way as usize];
         let found = fixed.lookup(&fixed_key(&flow.mapped, self.plan.fixed_ports));
         if let Some(&to) = found.and_then(|entry| fixed.get(entry)) {
@@ -221,34 +221,34 @@ mod tests {
         let fixed = vec![(end(1, 5), end(100, 50)), (end(2, 6), end(100, 60))];
         let mut ports =
             Mappings::new(Plan { fixed: fixed.clone(), fixed_ports: true, places: None }).unwrap();
-        assert_eq!(ports.map(Way::Out, &flow(1, 5, 9), 0), Some(end(100, 50)));
-        assert_eq!(ports.map(Way::In, &flow(100, 60, 9), 0), Some(end(2, 6)));
-        assert_eq!(ports.map(Way::Out, &flow(1, 6, 9), 0), None);
+        assert_eq!(ports.map(Direction::Out, &flow(1, 5, 9), 0), Some(end(100, 50)));
+        assert_eq!(ports.map(Direction::In, &flow(100, 60, 9), 0), Some(end(2, 6)));
+        assert_eq!(ports.map(Direction::Out, &flow(1, 6, 9), 0), None);
         let mut addresses =
             Mappings::new(Plan { fixed, fixed_ports: false, places: None }).unwrap();
-        assert_eq!(addresses.map(Way::Out, &flow(2, 7, 9), 0), Some(end(100, 7)));
-        assert_eq!(addresses.map(Way::In, &flow(100, 7, 9), 0), Some(end(1, 7)), "the first");
+        assert_eq!(addresses.map(Direction::Out, &flow(2, 7, 9), 0), Some(end(100, 7)));
+        assert_eq!(addresses.map(Direction::In, &flow(100, 7, 9), 0), Some(end(1, 7)), "the first");
     }
 
     #[test]
     fn addresses_are_lent() {
         let ends = vec![end(100, 0), end(101, 0)];
-        let mut lent = with(Places { way: Way::Out, ends, ports: false, timeout: 1000 });
-        assert_eq!(lent.map(Way::In, &flow(100, 7, 9), 0), None);
-        assert_eq!(lent.map(Way::Out, &flow(1, 7, 9), 0), Some(end(100, 7)));
-        assert_eq!(lent.map(Way::Out, &flow(2, 8, 9), 10), Some(end(101, 8)));
-        assert_eq!(lent.map(Way::Out, &flow(3, 8, 9), 20), None);
+        let mut lent = with(Places { way: Direction::Out, ends, ports: false, timeout: 1000 });
+        assert_eq!(lent.map(Direction::In, &flow(100, 7, 9), 0), None);
+        assert_eq!(lent.map(Direction::Out, &flow(1, 7, 9), 0), Some(end(100, 7)));
+        assert_eq!(lent.map(Direction::Out, &flow(2, 8, 9), 10), Some(end(101, 8)));
+        assert_eq!(lent.map(Direction::Out, &flow(3, 8, 9), 20), None);
         assert_eq!((lent.refused, lent.count()), (1, 2));
-        assert_eq!(lent.map(Way::In, &flow(100, 9, 5), 900), Some(end(1, 9)));
+        assert_eq!(lent.map(Direction::In, &flow(100, 9, 5), 900), Some(end(1, 9)));
         // The other was not used since.
-        assert_eq!(lent.map(Way::Out, &flow(3, 8, 9), 1010), Some(end(101, 8)));
-        assert_eq!(lent.map(Way::In, &flow(101, 8, 9), 1010), Some(end(3, 8)));
+        assert_eq!(lent.map(Direction::Out, &flow(3, 8, 9), 1010), Some(end(101, 8)));
+        assert_eq!(lent.map(Direction::In, &flow(101, 8, 9), 1010), Some(end(3, 8)));
         assert_eq!(lent.count(), 2);
     }
 
     #[test]
     fn ports_are_lent_to_flows() {
-        for (way, back) in [(Way::Out, Way::In), (Way::In, Way::Out)] {
+        for (way, back) in [(Direction::Out, Direction::In), (Direction::In, Direction::Out)] {
             let ends = (50..60).map(|port| end(100, port)).collect();
             let mut lent = with(Places { way, ends, ports: true, timeout: 1000 });
             for number in 0..10u16 {

@@ -6,12 +6,12 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Inert, Make, Seconds,
-    Value, Writes, lang::config::words,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Inert, Seconds, Value, Writes, lang::config::words,
 };
 use linerate_memory::Frame;
 
-use self::mappings::{Endpoint, LIMIT, Mappings, Places, Plan, Way};
+use self::mappings::{Direction, Endpoint, LIMIT, Mappings, Places, Plan};
 use super::{FAMILY, header};
 use linerate_elements_neighbours::shared::milliseconds;
 
@@ -72,7 +72,7 @@ struct Translator {
 
 /// The arguments, read one after the other.
 struct Reader<'m, 'a> {
-    make: &'m mut Make<'a>,
+    make: &'m mut ElementBuilder<'a>,
     arguments: Vec<String>,
     at: usize,
 }
@@ -132,7 +132,7 @@ impl Reader<'_, '_> {
             return Some(plan);
         }
         let ports = self.next("bool")?;
-        let way = if self.next("bool")? { Way::In } else { Way::Out };
+        let way = if self.next("bool")? { Direction::In } else { Direction::Out };
         let ends = if ports { self.ports() } else { self.addresses() };
         plan.places = Some(Places { way, ends, ports, timeout });
         Some(plan)
@@ -184,7 +184,7 @@ impl Reader<'_, '_> {
 }
 
 impl Translator {
-    fn new(make: &mut Make<'_>) -> Option<Translator> {
+    fn new(make: &mut ElementBuilder<'_>) -> Option<Translator> {
         let Seconds::<3>(timeout) = make.or("TIMEOUT", Seconds(300_000));
         let arguments = make.rest();
         let plan = Reader { make, arguments, at: 0 }.plan(timeout.into())?;
@@ -207,10 +207,10 @@ impl Translator {
 
 impl Element for Translator {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
-        let way = if port == 0 { Way::Out } else { Way::In };
+        let way = if port == 0 { Direction::Out } else { Direction::In };
         let now = milliseconds(cx);
         let mut mappings = self.mappings();
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             let (bytes, meta) = packet.parts();
             let rewritten = rewrite::rewrite(bytes, way, &mut mappings, now);
             rewritten.map_err(|refused| Exit::Drop(refused as usize))?;
@@ -219,7 +219,7 @@ impl Element for Translator {
             Ok(())
         });
         drop(mappings);
-        if way == Way::In {
+        if way == Direction::In {
             cx.out.emit_frame(1, frame);
         }
     }

@@ -6,7 +6,7 @@ use linerate_packet::{
     ipv6_ext::upper_layer,
 };
 
-use super::mappings::{Endpoint, Flow, Mappings, Way};
+use super::mappings::{Direction, Endpoint, Flow, Mappings};
 use crate::header::{DESTINATION, LEAST, LENGTH, NEXT, SOURCE, address, get16, put16};
 
 const TCP: u8 = 6;
@@ -37,7 +37,7 @@ struct Layout {
 
 impl Layout {
     /// Reads the layout of a packet that goes `way`.
-    fn of(ip: &[u8], way: Way) -> Result<Layout, Refused> {
+    fn parse(ip: &[u8], way: Direction) -> Result<Layout, Refused> {
         if ip.len() < LEAST || ip[0] >> 4 != 6 {
             return Err(Refused::Malformed);
         }
@@ -47,8 +47,8 @@ impl Layout {
         let has_header = upper.has_header();
         let (port, peer_port) = match (upper.protocol.0, way) {
             _ if !has_header => (None, None),
-            (TCP | UDP, Way::Out) => (Some(transport), Some(transport + 2)),
-            (TCP | UDP, Way::In) => (Some(transport + 2), Some(transport)),
+            (TCP | UDP, Direction::Out) => (Some(transport), Some(transport + 2)),
+            (TCP | UDP, Direction::In) => (Some(transport + 2), Some(transport)),
             (ICMP6, _) if matches!(ip.get(transport), Some(128 | 129)) => {
                 (Some(transport + 4), None)
             }
@@ -68,11 +68,11 @@ impl Layout {
         self.has_header.then_some(self.transport + at)
     }
 
-    fn flow(&self, ip: &[u8], way: Way) -> Flow {
+    fn flow(&self, ip: &[u8], way: Direction) -> Flow {
         let port = |at: Option<usize>| at.map_or(0, |at| get16(ip, at));
         let (mapped, peer) = match way {
-            Way::Out => (SOURCE, DESTINATION),
-            Way::In => (DESTINATION, SOURCE),
+            Direction::Out => (SOURCE, DESTINATION),
+            Direction::In => (DESTINATION, SOURCE),
         };
         let end = |at, port| Endpoint { address: u128::from_be_bytes(address(ip, at)), port };
         Flow {
@@ -86,11 +86,11 @@ impl Layout {
 /// Maps the end of a packet that is mapped on its `way`.
 pub(super) fn rewrite(
     ip: &mut [u8],
-    way: Way,
+    way: Direction,
     mappings: &mut Mappings,
     now: u64,
 ) -> Result<(), Refused> {
-    let layout = Layout::of(ip, way)?;
+    let layout = Layout::parse(ip, way)?;
     let end = LEAST + usize::from(get16(ip, LENGTH));
     let ip = ip.get_mut(..end).ok_or(Refused::Malformed)?;
     match layout.protocol {
@@ -119,7 +119,7 @@ pub(super) fn rewrite(
 fn one(
     ip: &mut [u8],
     layout: &Layout,
-    way: Way,
+    way: Direction,
     mappings: &mut Mappings,
     now: u64,
 ) -> Result<(), Refused> {
@@ -130,8 +130,8 @@ fn one(
 }
 
 /// Writes the new end.
-fn put(ip: &mut [u8], layout: &Layout, way: Way, to: Endpoint) {
-    let at = if way == Way::Out { SOURCE } else { DESTINATION };
+fn put(ip: &mut [u8], layout: &Layout, way: Direction, to: Endpoint) {
+    let at = if way == Direction::Out { SOURCE } else { DESTINATION };
     let (old, new) = (address(ip, at), to.address.to_be_bytes());
     ip[at..at + 16].copy_from_slice(&new);
     let mut ports = (0, 0);
@@ -153,15 +153,15 @@ fn put(ip: &mut [u8], layout: &Layout, way: Way, to: Endpoint) {
 fn error(
     ip: &mut [u8],
     layout: &Layout,
-    way: Way,
+    way: Direction,
     mappings: &mut Mappings,
     now: u64,
 ) -> Result<(), Refused> {
     let start = layout.transport + MESSAGE;
-    let back = if way == Way::Out { Way::In } else { Way::Out };
+    let back = if way == Direction::Out { Direction::In } else { Direction::Out };
     // The quoted packet has the end the error is to, or from, as its own.
     let quoted = ip.get(start..).ok_or(Refused::Malformed)?;
-    let inner = Layout::of(quoted, back)?;
+    let inner = Layout::parse(quoted, back)?;
     let flow = inner.flow(quoted, back);
     let turned = Flow { protocol: inner.protocol, ..flow };
     let to = mappings.map(way, &turned, now).ok_or(Refused::NoMapping)?;

@@ -26,7 +26,7 @@ fn end(address: [u8; 16], port: u16) -> Endpoint {
 
 fn ports() -> Option<Places> {
     let ends = (1000..1010).map(|port| end(OUTSIDE, port)).collect();
-    Some(Places { way: Way::Out, ends, ports: true, timeout: 1000 })
+    Some(Places { way: Direction::Out, ends, ports: true, timeout: 1000 })
 }
 
 /// TCP, UDP, a ping or its answer.
@@ -55,17 +55,17 @@ proptest! {
         let mut by_address = mappings(None);
         let out = packet(kind, (INSIDE, port), (PEER, peer), &data);
         let mut bytes = out.clone();
-        prop_assert_eq!(rewrite(&mut bytes, Way::Out, &mut by_address, 0), Ok(()));
+        prop_assert_eq!(rewrite(&mut bytes, Direction::Out, &mut by_address, 0), Ok(()));
         prop_assert_eq!(&bytes, &packet(kind, (OUTSIDE, port), (PEER, peer), &data));
 
         let mut by_port = mappings(ports());
         let mut bytes = out;
-        prop_assert_eq!(rewrite(&mut bytes, Way::Out, &mut by_port, 0), Ok(()));
+        prop_assert_eq!(rewrite(&mut bytes, Direction::Out, &mut by_port, 0), Ok(()));
         prop_assert_eq!(&bytes, &packet(kind, (OUTSIDE, 1000), (PEER, peer), &data));
         // And the answer.
         let answer = if kind == 2 { 3 } else { kind };
         let mut bytes = packet(answer, (PEER, peer), (OUTSIDE, 1000), &data);
-        prop_assert_eq!(rewrite(&mut bytes, Way::In, &mut by_port, 0), Ok(()));
+        prop_assert_eq!(rewrite(&mut bytes, Direction::In, &mut by_port, 0), Ok(()));
         prop_assert_eq!(&bytes, &packet(answer, (PEER, peer), (INSIDE, port), &data));
     }
 
@@ -82,7 +82,7 @@ proptest! {
             peer: end(PEER, if kind == 2 { 0 } else { 80 }),
             protocol: [17, 6, 58][usize::from(kind)],
         };
-        by_port.map(Way::Out, &flow, 0).unwrap();
+        by_port.map(Direction::Out, &flow, 0).unwrap();
         let error = |to, quoted: &[u8]| {
             let mut bytes = Vec::new();
             let router = [0xfe; 16];
@@ -93,7 +93,7 @@ proptest! {
             bytes
         };
         let mut bytes = error(OUTSIDE, &packet(kind, (OUTSIDE, 1000), (PEER, 80), &data));
-        prop_assert_eq!(rewrite(&mut bytes, Way::In, &mut by_port, 0), Ok(()));
+        prop_assert_eq!(rewrite(&mut bytes, Direction::In, &mut by_port, 0), Ok(()));
         let expected = error(INSIDE, &packet(kind, (INSIDE, port), (PEER, 80), &data));
         prop_assert_eq!(bytes, expected);
     }
@@ -102,7 +102,7 @@ proptest! {
     fn no_bytes_do_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..120), next in 0u8..60) {
         for places in [None, ports()] {
             let mut mappings = mappings(places);
-            for way in [Way::Out, Way::In] {
+            for way in [Direction::Out, Direction::In] {
                 let _ = rewrite(&mut bytes.clone(), way, &mut mappings, 0);
                 if bytes.len() > 40 {
                     let length = bytes.len() as u16 - 40;
@@ -120,12 +120,12 @@ proptest! {
 fn packets_nobody_maps_go_no_further() {
     let mut by_port = mappings(ports());
     let mut inward = packet(0, (PEER, 80), (OUTSIDE, 1000), b"");
-    assert_eq!(rewrite(&mut inward, Way::In, &mut by_port, 0), Err(Refused::NoMapping));
+    assert_eq!(rewrite(&mut inward, Direction::In, &mut by_port, 0), Err(Refused::NoMapping));
     let mut other = packet(0, (INSIDE, 80), (PEER, 1000), b"");
     other[6] = 47;
-    assert_eq!(rewrite(&mut other, Way::Out, &mut by_port, 0), Err(Refused::Protocol));
+    assert_eq!(rewrite(&mut other, Direction::Out, &mut by_port, 0), Err(Refused::Protocol));
     other.truncate(30);
-    assert_eq!(rewrite(&mut other, Way::Out, &mut by_port, 0), Err(Refused::Malformed));
+    assert_eq!(rewrite(&mut other, Direction::Out, &mut by_port, 0), Err(Refused::Malformed));
 }
 
 #[test]

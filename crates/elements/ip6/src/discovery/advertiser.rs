@@ -3,15 +3,15 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Ipv6OrPrefix, Ipv6Prefix,
-    Make, lang::config::words,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Ipv6OrPrefix, Ipv6Prefix, lang::config::words,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::MacAddr;
 
-use super::{ALL_NODES, Message, OVERRIDE, ROUTER, SOLICITED, What, group};
+use super::{ALL_NODES, Message, MessageType, OVERRIDE, ROUTER, SOLICITED, group};
 use crate::FAMILY;
-use linerate_kit::{address6, ether::mac_text, written::value_of};
+use linerate_kit::{address6, ether::mac_text, handler_values::value_of};
 
 /// Drop reasons.
 const OTHER: usize = 0;
@@ -78,7 +78,7 @@ struct Advertiser {
 }
 
 impl Advertiser {
-    fn new(make: &mut Make<'_>) -> Advertiser {
+    fn new(make: &mut ElementBuilder<'_>) -> Advertiser {
         let mut routes = Vec::new();
         for (at, text) in make.rest().iter().enumerate() {
             let before = routes.len();
@@ -120,7 +120,7 @@ impl Advertiser {
 
     /// The answer to a packet, and where it goes.
     fn answer(&self, bytes: &[u8]) -> Option<(Message, MacAddr)> {
-        let query = Message::parse(bytes).filter(|it| it.what == What::Solicitation)?;
+        let query = Message::parse(bytes).filter(|it| it.what == MessageType::Solicitation)?;
         let route = self.lookup(query.target)?;
         let to = query.mac.unwrap_or(query.sender);
         // One's own question, come back.
@@ -136,7 +136,7 @@ impl Advertiser {
             (query.source, to)
         };
         let answer = Message {
-            what: What::Advertisement { flags },
+            what: MessageType::Advertisement { flags },
             source: query.target,
             destination,
             target: query.target,
@@ -164,7 +164,7 @@ impl Element for Advertiser {
             cx.replace(slot, answer);
             true
         };
-        frame.sift(&mut answered, |slot| gone.push(slot));
+        frame.retain(&mut answered, |slot| gone.push(slot));
         gone.drain(..).for_each(|slot| cx.pool.give_one(slot));
         self.gone = gone;
         (0..).zip(lost).for_each(|(reason, count)| cx.count_drops(reason, count));

@@ -7,14 +7,14 @@ use linerate_graph::{Class, Context};
 use linerate_memory::{Meta, Slot};
 use linerate_packet::{
     EtherType, Icmpv6, IpProtocol, Ipv6, MacAddr,
-    icmpv6::{Kind, NEIGHBOUR_LEN, NeighbourOption},
+    icmpv6::{Icmpv6Type, NEIGHBOUR_LEN, NeighbourOption},
 };
 
 use super::header::{DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, LENGTH, NEXT, SOURCE, put16};
 use linerate_kit::ether::{self, HEADER};
 
 mod advertiser;
-mod claim;
+mod dad;
 mod solicitor;
 
 pub(super) const ADVERTISER: Class = advertiser::CLASS;
@@ -51,7 +51,7 @@ fn group(address: Ipv6Addr) -> MacAddr {
 
 /// Type of a message, and its own fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum What {
+enum MessageType {
     Solicitation,
     Advertisement { flags: u8 },
 }
@@ -59,7 +59,7 @@ enum What {
 /// A solicitation or advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Message {
-    what: What,
+    what: MessageType,
     source: Ipv6Addr,
     destination: Ipv6Addr,
     target: Ipv6Addr,
@@ -88,8 +88,8 @@ impl Message {
         }
         let message = Icmpv6::new_checked(icmp).ok()?;
         let option = match message.kind() {
-            Kind::NEIGHBOUR_SOLICITATION => SOURCE_OPTION,
-            Kind::NEIGHBOUR_ADVERTISEMENT => TARGET_OPTION,
+            Icmpv6Type::NEIGHBOUR_SOLICITATION => SOURCE_OPTION,
+            Icmpv6Type::NEIGHBOUR_ADVERTISEMENT => TARGET_OPTION,
             _ => return None,
         };
         let pseudo = ip.pseudo_header(IpProtocol::ICMPV6, icmp.len() as u32);
@@ -109,16 +109,18 @@ impl Message {
         }
         let (source, destination) = (ip.src(), ip.dst());
         let what = match option {
-            SOURCE_OPTION => What::Solicitation,
-            _ => What::Advertisement { flags: message.rest().to_be_bytes()[0] },
+            SOURCE_OPTION => MessageType::Solicitation,
+            _ => MessageType::Advertisement { flags: message.rest().to_be_bytes()[0] },
         };
         let allowed = match what {
             // A host without an address asks a group, and omits its own.
-            What::Solicitation if source.is_unspecified() => {
+            MessageType::Solicitation if source.is_unspecified() => {
                 mac.is_none() && destination.to_bits() & !NODE == SOLICITED_NODE
             }
-            What::Solicitation => true,
-            What::Advertisement { flags } => !destination.is_multicast() || flags & SOLICITED == 0,
+            MessageType::Solicitation => true,
+            MessageType::Advertisement { flags } => {
+                !destination.is_multicast() || flags & SOLICITED == 0
+            }
         };
         let single = |mac: MacAddr| !mac.is_multicast() && mac != MacAddr::ZERO;
         let sound = allowed && !source.is_multicast() && mac.is_none_or(single);
@@ -142,10 +144,10 @@ impl Message {
         header[SOURCE..DESTINATION].copy_from_slice(&self.source.octets());
         header[DESTINATION..].copy_from_slice(&self.destination.octets());
         let (kind, option) = match self.what {
-            What::Solicitation => (Kind::NEIGHBOUR_SOLICITATION, SOURCE_OPTION),
-            What::Advertisement { flags } => {
+            MessageType::Solicitation => (Icmpv6Type::NEIGHBOUR_SOLICITATION, SOURCE_OPTION),
+            MessageType::Advertisement { flags } => {
                 icmp[4] = flags;
-                (Kind::NEIGHBOUR_ADVERTISEMENT, TARGET_OPTION)
+                (Icmpv6Type::NEIGHBOUR_ADVERTISEMENT, TARGET_OPTION)
             }
         };
         icmp[0] = kind.0;

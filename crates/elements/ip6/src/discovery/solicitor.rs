@@ -6,13 +6,13 @@
 
 use std::{net::Ipv6Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, HandlerResult, Make, Rank};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Rank};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{EtherType, MacAddr};
 
 use super::{
-    Message, OVERRIDE, SOLICITED, What,
-    claim::{Claim, State},
+    Message, MessageType, OVERRIDE, SOLICITED,
+    dad::{Dad, DadState},
     group, solicited_node,
 };
 use crate::FAMILY;
@@ -21,7 +21,7 @@ use linerate_elements_neighbours::{
     querier::Querier,
     send_released,
     shared::{self, Shared, milliseconds},
-    table::{Advertised, Learnt, Neighbours, Round},
+    table::{Advertised, Neighbours, RetryWork, UpdateResult},
 };
 use linerate_kit::{
     ether::{HEADER, bytes},
@@ -127,16 +127,16 @@ struct Solicitor {
     querier: Querier<Ipv6Addr>,
     ip: Ipv6Addr,
     mac: MacAddr,
-    claim: Arc<Claim>,
+    dad: Arc<Dad>,
     probes: u8,
     random: Random,
 }
 
 impl Solicitor {
-    fn new(make: &mut Make<'_>) -> Solicitor {
+    fn new(make: &mut ElementBuilder<'_>) -> Solicitor {
         let limits = shared::limits(make, TIMEOUT);
         let (ip, mac) = (make.get("IP"), make.need("ETH"));
-        let shared = Shared::of(make, make.name());
+        let shared = Shared::for_element(make, make.name());
         if let Some(shared) = &shared {
             shared.lock().limits = limits;
         }
@@ -145,7 +145,7 @@ impl Solicitor {
             querier: Querier::new(make, shared),
             ip: ip.unwrap_or(Ipv6Addr::UNSPECIFIED),
             mac,
-            claim: make.shared(|| Claim::new(probes > 0)),
+            dad: make.shared(|| Dad::new(probes > 0)),
             probes,
             random: Random::new(make),
         }
@@ -188,25 +188,25 @@ impl Solicitor {
         now: u64,
     ) -> Option<Slot> {
         let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
-        let (ip, state) = (Ipv6Addr::from(like.destination), self.claim.state());
+        let (ip, state) = (Ipv6Addr::from(like.destination), self.dad.state());
         if ip.is_unspecified() {
             return self.refuse(cx, slot, NO_DESTINATION);
         }
         if slot.len() > cx.pool.arena().buffer_size() - HEADER {
             return self.refuse(cx, slot, TOO_LONG);
         }
-        let generation = shared.generations().of(ip.to_bits());
+        let generation = shared.generations().changes(ip.to_bits());
         let (mac, until) = if ip.is_multicast() {
             (group(ip), now + GROUP)
         } else if let Some(answer) = neighbours.resolve(ip, now, self.querier.poll_timeout) {
-            if answer.query && state == State::Valid {
+            if answer.query && state == DadState::Valid {
                 self.send_query(cx, &Query { target: ip, to: Some(answer.mac), like, rank });
             }
             (answer.mac, answer.until)
-        } else if state == State::Duplicate {
+        } else if state == DadState::Duplicate {
             return self.refuse(cx, slot, DUPLICATE);
         } else {
-            if neighbours.wait(ip, slot, now, state == State::Valid) {
+            if neighbours.wait(ip, slot, now, state == DadState::Valid) {
                 self.send_query(cx, &Query { target: ip, to: None, like, rank });
             }
             return None;
@@ -235,7 +235,7 @@ impl Solicitor {
             None => (group_of, group(group_of)),
         };
         let message = Message {
-            what: What::Solicitation,
+            what: MessageType::Solicitation,
             source: self.ip,
             destination,
             target: query.target,
@@ -248,17 +248,17 @@ impl Solicitor {
 
     /// Probes for this host's address, or makes it valid after the last probe.
     fn probe(&mut self, cx: &mut Context) {
-        if self.claim.state() != State::Tentative {
+        if self.dad.state() != DadState::Tentative {
             return;
         }
         let Some(left) = self.probes.checked_sub(1) else {
-            self.claim.set(State::Valid);
+            self.dad.set(DadState::Valid);
             return self.ask_again(cx);
         };
         self.probes = left;
         let destination = solicited_node(self.ip);
         let message = Message {
-            what: What::Solicitation,
+            what: MessageType::Solicitation,
             source: Ipv6Addr::UNSPECIFIED,
             destination,
             target: self.ip,
@@ -273,8 +273,8 @@ impl Solicitor {
     /// Queries without an answer are sent again, or were sent often enough.
     fn ask_again(&mut self, cx: &mut Context) {
         let Some(shared) = self.querier.shared.clone() else { return };
-        if self.claim.state() == State::Valid {
-            let Round { again, unanswered } = shared.lock().retry(milliseconds(cx));
+        if self.dad.state() == DadState::Valid {
+            let RetryWork { again, unanswered } = shared.lock().retry(milliseconds(cx));
             for target in again {
                 let (like, rank) = (Meta::EMPTY, Rank::default());
                 self.send_query(cx, &Query { target, to: None, like, rank });
@@ -285,7 +285,7 @@ impl Solicitor {
     }
 
     /// Advertisements, and solicitations of others.
-    fn hear(&mut self, cx: &mut Context, frame: &mut Frame) {
+    fn learn_advertisements(&mut self, cx: &mut Context, frame: &mut Frame) {
         let Some(shared) = self.querier.shared.clone() else { return cx.discard(frame) };
         let now = milliseconds(cx);
         let (mut claimed, mut resolved) = (false, Vec::new());
@@ -299,28 +299,30 @@ impl Solicitor {
             }
             let is_own = message.target == self.ip;
             let (ip, (learnt, packets), mac) = match (message.what, message.mac) {
-                (What::Advertisement { .. }, _) if is_own => {
+                (MessageType::Advertisement { .. }, _) if is_own => {
                     claimed = true;
                     self.querier.spoofed += 1;
                     continue;
                 }
-                (What::Advertisement { flags }, mac) => {
+                (MessageType::Advertisement { flags }, mac) => {
                     self.querier.responses += 1;
                     let (solicited, overrides) = (flags & SOLICITED != 0, flags & OVERRIDE != 0);
                     let said = Advertised { mac, solicited, overrides };
                     (message.target, neighbours.advertised(message.target, said, now), mac)
                 }
-                (What::Solicitation, None) => {
+                (MessageType::Solicitation, None) => {
                     let probes = is_own && message.source.is_unspecified();
-                    claimed |= probes && self.claim.state() == State::Tentative;
+                    claimed |= probes && self.dad.state() == DadState::Tentative;
                     continue;
                 }
-                (What::Solicitation, Some(mac)) if is_own && message.source != self.ip => {
-                    (message.source, neighbours.heard(message.source, mac, now), Some(mac))
-                }
+                (MessageType::Solicitation, Some(mac)) if is_own && message.source != self.ip => (
+                    message.source,
+                    neighbours.learn_from_solicitation(message.source, mac, now),
+                    Some(mac),
+                ),
                 _ => continue,
             };
-            if learnt == Learnt::Changed {
+            if learnt == UpdateResult::Changed {
                 shared.changed(ip);
                 self.querier.spoofed += 1;
             }
@@ -338,9 +340,9 @@ impl Solicitor {
 
     /// Handles a duplicate of this host's address.
     fn conflict(&mut self, cx: &mut Context) {
-        let was = self.claim.state();
-        if was == State::Tentative {
-            self.claim.set(State::Duplicate);
+        let was = self.dad.state();
+        if was == DadState::Tentative {
+            self.dad.set(DadState::Duplicate);
             if let Some(shared) = &self.querier.shared {
                 // No solicitation will be sent for waiting packets.
                 shared.lock().clear();
@@ -348,9 +350,9 @@ impl Solicitor {
                 cx.count_drops(UNANSWERED, dropped);
             }
         }
-        if self.claim.tell() {
+        if self.dad.tell() {
             let (name, ip) = (cx.name(), linerate_kit::address6::text(self.ip));
-            let then = if was == State::Tentative { ", which is not used" } else { "" };
+            let then = if was == DadState::Tentative { ", which is not used" } else { "" };
             cx.console().report(&format!(
                 "{name} :: IP6NDSolicitor: another host has the address {ip}{then}\n"
             ));
@@ -363,7 +365,7 @@ impl Element for Solicitor {
         if port == 0 {
             self.forward(cx, frame);
         } else {
-            self.hear(cx, frame);
+            self.learn_advertisements(cx, frame);
         }
     }
 
@@ -403,8 +405,8 @@ impl Element for Solicitor {
         let same = (self.ip, self.mac) == (old.ip, old.mac);
         if same {
             new_table.take_from(old_table);
-            if old.claim.state() != State::Tentative {
-                self.claim.set(old.claim.state());
+            if old.dad.state() != DadState::Tentative {
+                self.dad.set(old.dad.state());
                 cx.clear_timer(PROBE);
             }
         } else if Arc::ptr_eq(new_table, old_table) {
@@ -423,7 +425,7 @@ impl Element for Solicitor {
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
-            "state" => Ok(self.claim.state().name().into()),
+            "state" => Ok(self.dad.state().name().into()),
             _ => self.querier.read(cx, handler),
         }
     }

@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
 /// An advertisement of `2001:db8::2` to `2001:db8::1`.
 fn advertisement(flags: u8, mac: MacAddr) -> Message {
     Message {
-        what: What::Advertisement { flags },
+        what: MessageType::Advertisement { flags },
         source: ip("2001:db8::2"),
         destination: ip("2001:db8::1"),
         target: ip("2001:db8::2"),
@@ -40,7 +40,7 @@ fn advertisement(flags: u8, mac: MacAddr) -> Message {
 /// A question of `2001:db8::2` for `2001:db8::1`.
 fn solicitation() -> Message {
     Message {
-        what: What::Solicitation,
+        what: MessageType::Solicitation,
         source: ip("2001:db8::2"),
         destination: ip("ff02::1:ff00:1"),
         target: ip("2001:db8::1"),
@@ -68,8 +68,8 @@ proptest! {
             MacAddr([first & !1, b, c, d, e, last | 1])
         });
         let what = match flags {
-            None => What::Solicitation,
-            Some(flags) => What::Advertisement { flags: flags << 5 },
+            None => MessageType::Solicitation,
+            Some(flags) => MessageType::Advertisement { flags: flags << 5 },
         };
         let ours = Message { what, source, destination, target, mac, sender: OURS };
         let frame = bytes(&ours, THEIRS);
@@ -155,7 +155,7 @@ fn advertiser(config: &str, message: &Message) -> String {
 fn questions_are_answered() {
     let own = "2001:db8::1/128 2:0:0:0:0:1";
     let answer = Message {
-        what: What::Advertisement { flags: ROUTER | SOLICITED | OVERRIDE },
+        what: MessageType::Advertisement { flags: ROUTER | SOLICITED | OVERRIDE },
         source: ip("2001:db8::1"),
         destination: ip("2001:db8::2"),
         target: ip("2001:db8::1"),
@@ -170,16 +170,17 @@ fn questions_are_answered() {
     assert_eq!(advertiser(own, &silent), hex(&bytes(&answer, OTHERS)));
     // The addresses of a prefix may be others' too.
     let flags = ROUTER | SOLICITED;
-    let proxy = Message { what: What::Advertisement { flags }, ..answer };
+    let proxy = Message { what: MessageType::Advertisement { flags }, ..answer };
     let prefix = "2001:db8::/32 1:1:1:1:1:1, 2001:db8::/64 2:0:0:0:0:1";
     assert_eq!(advertiser(prefix, &solicitation()), hex(&bytes(&proxy, THEIRS)));
     let flags = SOLICITED | OVERRIDE;
-    let host = Message { what: What::Advertisement { flags }, ..answer };
+    let host = Message { what: MessageType::Advertisement { flags }, ..answer };
     let config = format!("{own}, ROUTER false");
     assert_eq!(advertiser(&config, &solicitation()), hex(&bytes(&host, THEIRS)));
     // A probe has no source address, so the answer goes to all.
     let flags = ROUTER | OVERRIDE;
-    let taken = Message { what: What::Advertisement { flags }, destination: ALL_NODES, ..answer };
+    let taken =
+        Message { what: MessageType::Advertisement { flags }, destination: ALL_NODES, ..answer };
     let all = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
     assert_eq!(advertiser(own, &probe(THEIRS)), hex(&bytes(&taken, all)));
 
@@ -230,7 +231,7 @@ fn solicitor(config: &str, to: &[&str], messages: &[(&Message, MacAddr)], script
 fn question(target: &str, known: Option<MacAddr>) -> String {
     let group_of = solicited_node(ip(target));
     let message = Message {
-        what: What::Solicitation,
+        what: MessageType::Solicitation,
         source: ip("2001:db8::1"),
         destination: if known.is_some() { ip(target) } else { group_of },
         target: ip(target),

@@ -1,6 +1,6 @@
 //! `ProtocolTranslator46`, `ProtocolTranslator64`: translate packets between IPv4 and IPv6.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::{Head, Outcome, Prefix, Refused, V4, V6, to_v4, to_v6};
@@ -76,7 +76,7 @@ struct Translator<const TO_V4: bool> {
 
 impl<const TO_V4: bool> Step for Translator<TO_V4> {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         let Translator { prefix, ident, message } = self;
         let outcome = if TO_V4 {
             // Zero is for packets that are not fragmented.
@@ -103,7 +103,7 @@ impl<const TO_V4: bool> Step for Translator<TO_V4> {
 }
 
 /// Puts a header in front of a packet.
-fn put<const TO_V4: bool>(packet: &mut PacketMut<'_>, head: &Head) -> Way {
+fn put<const TO_V4: bool>(packet: &mut PacketMut<'_>, head: &Head) -> Verdict {
     let length = head.bytes().len();
     if !packet.prepend(length) {
         return Err(Exit::Drop(TOO_LONG));

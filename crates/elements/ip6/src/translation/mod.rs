@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Class, Ipv6Prefix, Make};
+use linerate_graph::{Class, ElementBuilder, Ipv6Prefix};
 use linerate_packet::checksum::{checksum, update16};
 
 use super::header::{get16, put16};
@@ -55,7 +55,7 @@ impl Prefix {
     const MAPPED: Prefix = Prefix([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
 
     /// Reads the prefix from an argument.
-    fn from_args(make: &mut Make<'_>, name: &str) -> Prefix {
+    fn from_args(make: &mut ElementBuilder<'_>, name: &str) -> Prefix {
         let Some(Ipv6Prefix { address, length }) = make.get(name) else {
             return Prefix::MAPPED;
         };

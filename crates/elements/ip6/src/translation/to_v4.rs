@@ -33,7 +33,7 @@ fn head(ip: &[u8], prefix: &Prefix, ident: u16, quoted: bool) -> Result<Head, Re
             IpProtocol::HOP_BY_HOP | IpProtocol::DESTINATION => {}
             // Its source route is completed.
             IpProtocol::ROUTING if extension.header.get(3) == Some(&0) => {}
-            IpProtocol::FRAGMENT => fragment = Fragment::of(&extension),
+            IpProtocol::FRAGMENT => fragment = Fragment::from_extension(&extension),
             _ => return Err(Refused::Untranslatable),
         }
         next = IpProtocol(extension.header[0]);

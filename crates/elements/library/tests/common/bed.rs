@@ -3,8 +3,8 @@
 use std::{collections::HashMap, net::Ipv4Addr};
 
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, Handler, HandlerResult, Library, Make, Next, Options,
-    Router,
+    Arg, Class, Console, Context, Element, ElementBuilder, Handler, HandlerResult, Library, Next,
+    Options, Router,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
 
@@ -93,7 +93,7 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    pub(crate) fn new(make: &mut Make<'_>, kind: fn(&str) -> Packet) -> Flood {
+    pub(crate) fn new(make: &mut ElementBuilder<'_>, kind: fn(&str) -> Packet) -> Flood {
         let name: String = make.need("KIND");
         let (limit, after) = (make.need("LIMIT"), make.or("AFTER", 0u64));
         Flood { packet: kind(&name), made: 0, limit, after, burst: make.burst("BURST") }

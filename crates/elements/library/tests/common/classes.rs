@@ -33,11 +33,13 @@ impl Subject {
     pub(crate) fn all() -> Vec<Result<Subject, (&'static Class, String)>> {
         let library = library();
         let have_ports = library.iter().filter(|class| class.ports != "0/0");
-        have_ports.map(|class| Subject::of(class, &library).map_err(|why| (class, why))).collect()
+        have_ports
+            .map(|class| Subject::for_class(class, &library).map_err(|why| (class, why)))
+            .collect()
     }
 
-    fn of(class: &'static Class, library: &Library) -> Result<Subject, String> {
-        if class.live {
+    fn for_class(class: &'static Class, library: &Library) -> Result<Subject, String> {
+        if class.external_input {
             return Err("packets come from outside".into());
         }
         let mut sources = SourceMap::new();

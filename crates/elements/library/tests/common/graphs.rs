@@ -481,8 +481,9 @@ fn held(plan: &Plan, queue: usize) -> Held {
                 && source.outputs.contains(&Processing::Push);
             if directly && is_task {
                 held.fillers += 1;
-                is_live |= source.class.live;
-                held.is_chance |= !source.class.live && source.class.name != "InfiniteSource";
+                is_live |= source.class.external_input;
+                held.is_chance |=
+                    !source.class.external_input && source.class.name != "InfiniteSource";
             }
             open.push((from, directly && !is_task));
         }

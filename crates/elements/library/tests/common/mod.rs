@@ -6,8 +6,8 @@ pub(crate) mod bed;
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerRef, HandlerResult, Library, Make,
-    Next, Plan,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerRef, HandlerResult,
+    Library, Next, Plan,
     lang::{Globals, config::shift_word},
     load,
 };
@@ -151,7 +151,7 @@ impl Element for Sink {
 pub(crate) const PIN: Class = Class {
     name: "Pin",
     args: &[Arg::rest("PLACES", "ELEMENT WORKER", "where elements run")],
-    prepare: Some(|make: &mut Make<'_>, preparation| {
+    prepare: Some(|make: &mut ElementBuilder<'_>, preparation| {
         for place in make.rest() {
             let (element, worker) = shift_word(&place);
             let element = make.plan().find(element).expect("an element");
@@ -176,7 +176,7 @@ struct Lose(u64);
 impl Element for Lose {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut lost: Vec<Slot> = Vec::new();
-        frame.sift(
+        frame.retain(
             |_| {
                 self.0 = self.0.wrapping_sub(1);
                 self.0 != 0

@@ -1,7 +1,7 @@
 //! `Classifier`: selects the output by patterns of bytes.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Right,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
 };
 use linerate_memory::Frame;
 
@@ -44,7 +44,7 @@ struct Classifier {
 }
 
 impl Classifier {
-    fn new(make: &mut Make<'_>) -> Classifier {
+    fn new(make: &mut ElementBuilder<'_>) -> Classifier {
         let texts = make.rest();
         let outputs = make.outputs();
         let mut rules = Vec::new();

@@ -1,6 +1,6 @@
 //! Patterns as programs, shown and run.
 
-use linerate_memory::{ArenaOptions, Frame, Survey};
+use linerate_memory::{ArenaOptions, Frame, HeaderCache};
 
 use super::pattern::{Clause, Pattern, parse};
 use crate::decision::{Formula, Headers, Matcher, Program, To};
@@ -106,7 +106,7 @@ fn any_program_means_what_its_patterns_mean() {
         let mut matcher = Matcher::new(Program::first_of(&rules), &rules, Headers::Packet, 64);
         // A first word that does not decide is not tested alone for the next 15 frames.
         for _ in 0..if seed % 8 == 0 { 18 } else { 2 } {
-            let (mut frame, mut survey) = (Frame::new(64), Survey::new(64));
+            let (mut frame, mut header_cache) = (Frame::new(64), HeaderCache::new(64));
             let count = random.usize(1..65);
             assert_eq!(pool.take(&mut frame, count, 26), count);
             let values = random.u8(1..5);
@@ -115,7 +115,7 @@ fn any_program_means_what_its_patterns_mean() {
                 let slots = frame.slots_mut().iter_mut();
                 slots.for_each(|slot| slot.truncate(random.usize(..30)));
             }
-            let answers = matcher.run(&arena, &mut frame, &mut survey).to_vec();
+            let answers = matcher.run(&arena, &mut frame, &mut header_cache).to_vec();
             for (answer, bytes) in answers.iter().zip(arena.packets(&frame)) {
                 let expected = patterns.iter().position(|pattern| matches(pattern, bytes));
                 let expected = expected.map_or(u32::MAX, |output| output as u32);

@@ -42,7 +42,7 @@ pub(super) const UNDECIDED: u32 = u32::MAX - 1;
 impl Choices {
     /// Makes the choices of all steps of a program.
     pub(super) fn new(program: &Program, words: &Words) -> Choices {
-        Choices::of(program, words, |_| true)
+        Choices::from_steps(program, words, |_| true)
     }
 
     /// Makes the choices of the first step's word alone, with [`UNDECIDED`] where others have to be
@@ -51,7 +51,7 @@ impl Choices {
         let first = program.steps.first()?.test.offset;
         let is_first = |step: &Step| step.test.offset == first;
         let has_others = !program.steps.iter().all(is_first);
-        has_others.then(|| Choices::of(program, words, is_first))
+        has_others.then(|| Choices::from_steps(program, words, is_first))
     }
 
     /// The row of the first step.
@@ -59,7 +59,7 @@ impl Choices {
         self.choices.first().map_or(0, |choice| choice.row)
     }
 
-    fn of(program: &Program, words: &Words, is_of: impl Fn(&Step) -> bool) -> Choices {
+    fn from_steps(program: &Program, words: &Words, is_of: impl Fn(&Step) -> bool) -> Choices {
         let steps = program.steps.len();
         let mut cells = vec![[NEVER; LANES]; steps + 1];
         let mut choices = Vec::with_capacity(steps);

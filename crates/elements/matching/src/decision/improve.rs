@@ -6,7 +6,7 @@ use super::{
 };
 
 /// The order tests of a conjunction are put in: by this number of their offset.
-pub(crate) type Place = fn(usize) -> usize;
+pub(crate) type TestOrder = fn(usize) -> usize;
 
 /// Programs with more steps are run as they were written.
 const STEPS_LIMIT: usize = 1 << 14;
@@ -14,7 +14,7 @@ const STEPS_LIMIT: usize = 1 << 14;
 impl Program {
     /// Sorts tests, skips those whose answer is known, merges two into one where that does, and
     /// removes unreachable ones.
-    pub(super) fn improve(&mut self, place: Place) {
+    pub(super) fn improve(&mut self, place: TestOrder) {
         if self.steps.len() <= STEPS_LIMIT {
             self.sort(place);
             jumps::shorten(&mut self.steps);
@@ -26,7 +26,7 @@ impl Program {
     /// Puts tests that must all give the same answer in the order of their
     /// places, so that patterns begin alike where they can. The first step stays
     /// where it is.
-    pub(super) fn sort(&mut self, place: Place) {
+    pub(super) fn sort(&mut self, place: TestOrder) {
         let entries = self.single_entries();
         let mut at = 0;
         // Each exchange brings two tests into order, so this ends; but in time
@@ -53,7 +53,7 @@ impl Program {
     }
 
     /// Exchanges a step's test with that of the next one, if that is in order.
-    fn exchange(&mut self, at: usize, entries: &[Option<usize>], place: Place) -> bool {
+    fn exchange(&mut self, at: usize, entries: &[Option<usize>], place: TestOrder) -> bool {
         for yes in [false, true] {
             let To::Step(next) = self.steps[at].to(yes) else { continue };
             let (this, then) = (self.steps[at], self.steps[next]);

@@ -10,7 +10,7 @@
 //! packets too short for some step, are walked through the program step by step.
 
 use linerate_graph::Context;
-use linerate_memory::{Arena, Frame, Survey};
+use linerate_memory::{Arena, Frame, HeaderCache};
 
 use super::{
     bits::Bits,
@@ -32,7 +32,7 @@ pub(crate) const NEVER: u32 = u32::MAX;
 
 /// Method by which frames are decided.
 #[derive(Debug)]
-enum Way {
+enum MatchMethod {
     /// All packets get this answer.
     Constant(u32),
     Choices(Box<Steps>),
@@ -65,12 +65,12 @@ impl Steps {
     fn decide(
         &mut self,
         words: &mut Words,
-        (arena, frame, survey): (&Arena, &mut Frame, &mut Survey),
+        (arena, frame, header_cache): (&Arena, &mut Frame, &mut HeaderCache),
         answers: &mut [[u32; LANES]],
     ) -> bool {
         match &mut self.first {
             Some(first) if self.skipped == 0 => {
-                if words.gather_row(arena, frame, survey, first.first_row()) {
+                if words.gather_row(arena, frame, header_cache, first.first_row()) {
                     first.decide(words, answers);
                     let answers = &answers.as_flattened()[..frame.len()];
                     if !answers.iter().fold(false, |any, answer| any | (*answer == UNDECIDED)) {
@@ -81,7 +81,7 @@ impl Steps {
             }
             _ => self.skipped = self.skipped.saturating_sub(1),
         }
-        let whole = words.gather(arena, frame, survey);
+        let whole = words.gather(arena, frame, header_cache);
         self.all.decide(words, answers);
         whole
     }
@@ -93,7 +93,7 @@ pub(crate) struct Matcher {
     program: Program,
     headers: Headers,
     words: Words,
-    way: Way,
+    way: MatchMethod,
     answers: Vec<[u32; LANES]>,
     /// Packets that go nowhere, on their way back.
     dropped: Frame,
@@ -112,17 +112,17 @@ impl Matcher {
         let offsets = program.steps.iter().map(|step| step.test.offset).collect();
         let mut words = Words::new(headers, offsets, frame_limit);
         let way = match program.start {
-            To::Output(output) => Way::Constant(output as u32),
-            To::Never | To::Next => Way::Constant(NEVER),
+            To::Output(output) => MatchMethod::Constant(output as u32),
+            To::Never | To::Next => MatchMethod::Constant(NEVER),
             To::Step(_) if program.steps.len() <= STEPS_LIMIT => {
-                Way::Choices(Box::new(Steps::new(&program, &words)))
+                MatchMethod::Choices(Box::new(Steps::new(&program, &words)))
             }
             To::Step(_) => {
                 let (of_words, way) = by_tables(Tables::one(rules), headers, frame_limit)
                     .or_else(|| by_buckets(rules, headers, frame_limit))
                     .or_else(|| by_bits(rules, headers, frame_limit))
                     .or_else(|| by_tables(Tables::new(rules), headers, frame_limit))
-                    .unwrap_or((words, Way::Walk));
+                    .unwrap_or((words, MatchMethod::Walk));
                 words = of_words;
                 way
             }
@@ -163,7 +163,7 @@ impl Matcher {
     #[inline]
     pub(crate) fn send(&mut self, cx: &mut Context, frame: &mut Frame, reason: usize) {
         let partial = self.partial;
-        let answers = self.run(cx.pool.arena(), frame, &mut cx.survey);
+        let answers = self.run(cx.pool.arena(), frame, &mut cx.header_cache);
         if !(partial && answers.contains(&NEVER)) {
             return cx.out.distribute(frame, answers);
         }
@@ -171,7 +171,7 @@ impl Matcher {
         // together without a branch.
         let (count, mut stayed) = (frame.len(), 0);
         let answers = self.answers.as_flattened_mut();
-        frame.part_off(|at| answers[at] == NEVER, &mut self.dropped);
+        frame.partition(|at| answers[at] == NEVER, &mut self.dropped);
         for at in 0..count {
             let answer = answers[at];
             answers[stayed] = answer;
@@ -185,30 +185,35 @@ impl Matcher {
     /// The output of each packet, or [`NEVER`]. The frame is as it was
     /// afterwards.
     #[inline]
-    pub(crate) fn run(&mut self, arena: &Arena, frame: &mut Frame, survey: &mut Survey) -> &[u32] {
+    pub(crate) fn run(
+        &mut self,
+        arena: &Arena,
+        frame: &mut Frame,
+        header_cache: &mut HeaderCache,
+    ) -> &[u32] {
         let Matcher { words, way, answers, .. } = self;
         let count = frame.len().min(answers.len() * LANES);
         let blocks = &mut answers[..count.div_ceil(LANES)];
         let walked = match way {
-            Way::Constant(answer) => {
+            MatchMethod::Constant(answer) => {
                 blocks.fill([*answer; LANES]);
                 false
             }
-            Way::Choices(steps) if count >= FRAME_LEAST => {
-                !steps.decide(words, (arena, frame, survey), blocks)
+            MatchMethod::Choices(steps) if count >= FRAME_LEAST => {
+                !steps.decide(words, (arena, frame, header_cache), blocks)
             }
-            Way::Buckets(buckets) if count >= FRAME_LEAST => {
-                let whole = words.gather(arena, frame, survey);
+            MatchMethod::Buckets(buckets) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame, header_cache);
                 buckets.decide(words, blocks);
                 !whole
             }
-            Way::Bits(bits) if count >= FRAME_LEAST => {
-                let whole = words.gather(arena, frame, survey);
+            MatchMethod::Bits(bits) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame, header_cache);
                 bits.decide(words, blocks);
                 !whole
             }
-            Way::Tables(tables) if count >= FRAME_LEAST => {
-                let whole = words.gather(arena, frame, survey);
+            MatchMethod::Tables(tables) if count >= FRAME_LEAST => {
+                let whole = words.gather(arena, frame, header_cache);
                 tables.decide(words, blocks);
                 !whole
             }
@@ -239,11 +244,15 @@ impl Matcher {
 }
 
 /// The words that tables look at, and tables that know where they are.
-fn by_tables(tables: Option<Tables>, headers: Headers, frame_limit: usize) -> Option<(Words, Way)> {
+fn by_tables(
+    tables: Option<Tables>,
+    headers: Headers,
+    frame_limit: usize,
+) -> Option<(Words, MatchMethod)> {
     let mut tables = tables?;
     let words = Words::new(headers, tables.offsets(), frame_limit);
     tables.look_in(&words);
-    Some((words, Way::Tables(tables)))
+    Some((words, MatchMethod::Tables(tables)))
 }
 
 /// Likewise for lists.
@@ -251,17 +260,21 @@ fn by_buckets(
     rules: &[(Formula, To)],
     headers: Headers,
     frame_limit: usize,
-) -> Option<(Words, Way)> {
+) -> Option<(Words, MatchMethod)> {
     let mut buckets = Buckets::new(rules)?;
     let words = Words::new(headers, buckets.offsets(), frame_limit);
     buckets.look_in(&words);
-    Some((words, Way::Buckets(buckets)))
+    Some((words, MatchMethod::Buckets(buckets)))
 }
 
 /// Likewise for vectors.
-fn by_bits(rules: &[(Formula, To)], headers: Headers, frame_limit: usize) -> Option<(Words, Way)> {
+fn by_bits(
+    rules: &[(Formula, To)],
+    headers: Headers,
+    frame_limit: usize,
+) -> Option<(Words, MatchMethod)> {
     let mut bits = Bits::new(rules)?;
     let words = Words::new(headers, bits.offsets(), frame_limit);
     bits.look_in(&words);
-    Some((words, Way::Bits(bits)))
+    Some((words, MatchMethod::Bits(bits)))
 }

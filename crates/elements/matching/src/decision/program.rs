@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{formula::Formula, improve::Place, test::Test};
+use super::{formula::Formula, improve::TestOrder, test::Test};
 
 /// Target of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,7 +76,7 @@ impl Program {
     ///
     /// Neighbours are put together and improved, then pairs of them, and so on, as Click does it:
     /// the outcome depends on it.
-    pub(crate) fn first_rule(rules: &[(Formula, To)], place: Place) -> Program {
+    pub(crate) fn first_rule(rules: &[(Formula, To)], place: TestOrder) -> Program {
         let single = |(formula, to): &(Formula, To)| {
             let mut steps = Vec::new();
             formula.emit(&mut steps, *to, To::Next);

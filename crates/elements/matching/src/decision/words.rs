@@ -1,6 +1,8 @@
 //! The words of packets that a program looks at.
 
-use linerate_memory::{Arena, Frame, HeaderStart, LANES as HALF, Slot, Survey, WordAt, WordBase};
+use linerate_memory::{
+    Arena, Frame, HeaderCache, HeaderStart, LANES as HALF, Slot, WordAt, WordBase,
+};
 
 use linerate_kit::mac_header;
 
@@ -200,16 +202,21 @@ impl Words {
 
     /// Fills in the words; returns whether all are there.
     #[inline]
-    pub(super) fn gather(&mut self, arena: &Arena, frame: &mut Frame, survey: &mut Survey) -> bool {
+    pub(super) fn gather(
+        &mut self,
+        arena: &Arena,
+        frame: &mut Frame,
+        header_cache: &mut HeaderCache,
+    ) -> bool {
         let mut all = true;
         for first in (0..self.offsets.len()).step_by(WORDS_AT_ONCE) {
             all &= match self.offsets.len() - first {
-                1 => self.gather_some::<1>(arena, frame, survey, first),
-                2 => self.gather_some::<2>(arena, frame, survey, first),
-                3 => self.gather_some::<3>(arena, frame, survey, first),
-                4 => self.gather_some::<4>(arena, frame, survey, first),
-                5 => self.gather_some::<5>(arena, frame, survey, first),
-                _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, survey, first),
+                1 => self.gather_some::<1>(arena, frame, header_cache, first),
+                2 => self.gather_some::<2>(arena, frame, header_cache, first),
+                3 => self.gather_some::<3>(arena, frame, header_cache, first),
+                4 => self.gather_some::<4>(arena, frame, header_cache, first),
+                5 => self.gather_some::<5>(arena, frame, header_cache, first),
+                _ => self.gather_some::<WORDS_AT_ONCE>(arena, frame, header_cache, first),
             };
         }
         all
@@ -221,10 +228,10 @@ impl Words {
         &mut self,
         arena: &Arena,
         frame: &mut Frame,
-        survey: &mut Survey,
+        header_cache: &mut HeaderCache,
         row: usize,
     ) -> bool {
-        self.gather_some::<1>(arena, frame, survey, row)
+        self.gather_some::<1>(arena, frame, header_cache, row)
     }
 
     /// Likewise for `WORDS` offsets from `first` on.
@@ -233,7 +240,7 @@ impl Words {
         &mut self,
         arena: &Arena,
         frame: &mut Frame,
-        survey: &mut Survey,
+        header_cache: &mut HeaderCache,
         first: usize,
     ) -> bool {
         let stride = self.offsets.len();
@@ -249,7 +256,7 @@ impl Words {
             // Eight at once, half of a row.
             let halves = rows.as_flattened_mut().as_chunks_mut::<HALF>().0;
             let column = |turn: usize, n: usize| 2 * (turn / 2 * stride + first + n) + turn % 2;
-            arena.gather(frame, survey, at, (halves, column), |turn, there| {
+            arena.gather(frame, header_cache, at, (halves, column), |turn, there| {
                 if let Some(whole) = whole.as_chunks_mut::<HALF>().0.get_mut(turn) {
                     whole.iter_mut().zip(there).for_each(|(whole, there)| *whole &= there);
                 }

@@ -2,7 +2,7 @@
 
 use super::{
     kind::{Sides, protocol},
-    tree::{Comparison, Header, Primitive, Tree, What},
+    tree::{Comparison, Condition, Header, Primitive, Tree},
 };
 use crate::decision::{Formula, Headers, Test};
 
@@ -41,26 +41,28 @@ fn primitive_formula(primitive: &Primitive) -> Formula {
     parts.extend(protocol.map(one_of));
     let first_fragment = matches!(
         what,
-        What::Port { .. } | What::TcpFlags(_) | What::Field { header: Header::Transport, .. }
+        Condition::Port { .. }
+            | Condition::TcpFlags(_)
+            | Condition::Field { header: Header::Transport, .. }
     );
     if first_fragment {
         parts.push(test(FRAGMENT, 0x1fff, 0));
     }
     let rest = match what {
-        What::Protocols(number) => one_of(number),
-        What::ProtocolNumber(number) => compare(PROTOCOL, PROTOCOL_SHIFT, number),
-        What::Host { sides, address, mask } => {
+        Condition::Protocols(number) => one_of(number),
+        Condition::ProtocolNumber(number) => compare(PROTOCOL, PROTOCOL_SHIFT, number),
+        Condition::Host { sides, address, mask } => {
             on_sides(sides, || test(SOURCE, mask, address), || test(DESTINATION, mask, address))
         }
-        What::Ethernet { sides, address, mask } => {
+        Condition::Ethernet { sides, address, mask } => {
             on_sides(sides, || ethernet(8, address, mask), || ethernet(2, address, mask))
         }
-        What::Port { sides, number } => {
+        Condition::Port { sides, number } => {
             on_sides(sides, || compare(PORTS, 16, number), || compare(PORTS, 0, number))
         }
-        What::TcpFlags(flags) => test(TCP_FLAGS, u32::from(flags) << 16, u32::MAX),
-        What::Fragment => opposite(test(FRAGMENT, 0x3fff, 0)),
-        What::Field { header, offset, length, value } => {
+        Condition::TcpFlags(flags) => test(TCP_FLAGS, u32::from(flags) << 16, u32::MAX),
+        Condition::Fragment => opposite(test(FRAGMENT, 0x3fff, 0)),
+        Condition::Field { header, offset, length, value } => {
             let start = match header {
                 Header::Network => Headers::IP,
                 Header::Transport => Headers::TRANSPORT,

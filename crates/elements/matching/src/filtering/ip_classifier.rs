@@ -1,7 +1,8 @@
 //! `IPClassifier`: selects the output by expressions.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Make, Plan, Right, Scope,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Plan,
+    Right, Scope,
 };
 use linerate_memory::Frame;
 
@@ -52,7 +53,7 @@ fn as_rules(patterns: &[String]) -> Vec<String> {
 }
 
 impl IpClassifier {
-    fn new(make: &mut Make<'_>) -> IpClassifier {
+    fn new(make: &mut ElementBuilder<'_>) -> IpClassifier {
         let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
         let mut patterns = make.rest();
         let outputs = make.outputs();

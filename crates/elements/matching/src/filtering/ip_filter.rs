@@ -1,7 +1,7 @@
 //! `IPFilter`: forwards or drops packets by the first rule that holds.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, HandlerError, HandlerResult, Make, Right, Scope,
+    Arg, Class, Context, Element, ElementBuilder, HandlerError, HandlerResult, Right, Scope,
 };
 use linerate_memory::Frame;
 
@@ -44,7 +44,7 @@ struct IpFilter {
 }
 
 impl IpFilter {
-    fn new(make: &mut Make<'_>) -> IpFilter {
+    fn new(make: &mut ElementBuilder<'_>) -> IpFilter {
         let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
         let patterns = make.rest();
         let rules = Rules::read(&patterns, make.outputs(), Dictionary(scope));

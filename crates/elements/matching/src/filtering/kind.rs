@@ -29,7 +29,7 @@ pub(super) mod protocol {
 
 /// Field or property that a primitive tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Host,
     Net,
     Protocol,
@@ -76,32 +76,32 @@ impl Field {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FieldKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Host => "ip host",
-            Kind::Net => "ip net",
-            Kind::Protocol => "proto",
-            Kind::Port => "port",
-            Kind::TcpFlags => "tcp opt",
-            Kind::Ethernet => "ether host",
-            Kind::Fragment => "ip frag",
-            Kind::Unfragmented => "ip unfrag",
-            Kind::Ect => "ip ect",
-            Kind::Ce => "ip ce",
-            Kind::Field(Field::LENGTH) => "ip len",
-            Kind::Field(Field::ID) => "ip id",
-            Kind::Field(Field::VERSION) => "ip vers",
-            Kind::Field(Field::HEADER_LENGTH) => "ip hl",
-            Kind::Field(Field::TOS) => "ip tos",
-            Kind::Field(Field::DSCP) => "ip dscp",
-            Kind::Field(Field::TTL) => "ip ttl",
-            Kind::Field(Field::WINDOW) => "tcp win",
-            Kind::Field(Field::ICMP_TYPE) => "icmp type",
-            Kind::Field(Field { protocol: Some(number), .. }) => {
+            FieldKind::Host => "ip host",
+            FieldKind::Net => "ip net",
+            FieldKind::Protocol => "proto",
+            FieldKind::Port => "port",
+            FieldKind::TcpFlags => "tcp opt",
+            FieldKind::Ethernet => "ether host",
+            FieldKind::Fragment => "ip frag",
+            FieldKind::Unfragmented => "ip unfrag",
+            FieldKind::Ect => "ip ect",
+            FieldKind::Ce => "ip ce",
+            FieldKind::Field(Field::LENGTH) => "ip len",
+            FieldKind::Field(Field::ID) => "ip id",
+            FieldKind::Field(Field::VERSION) => "ip vers",
+            FieldKind::Field(Field::HEADER_LENGTH) => "ip hl",
+            FieldKind::Field(Field::TOS) => "ip tos",
+            FieldKind::Field(Field::DSCP) => "ip dscp",
+            FieldKind::Field(Field::TTL) => "ip ttl",
+            FieldKind::Field(Field::WINDOW) => "tcp win",
+            FieldKind::Field(Field::ICMP_TYPE) => "icmp type",
+            FieldKind::Field(Field { protocol: Some(number), .. }) => {
                 return write!(f, "{}[...]", protocol::name(*number));
             }
-            Kind::Field(_) => "ip[...]",
+            FieldKind::Field(_) => "ip[...]",
         })
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use super::{
-    kind::{Field, Kind, Sides},
+    kind::{Field, FieldKind, Sides},
     primitive::{Data, Draft, Findings, Mask, Prefix, Relation},
     tree::Tree,
     words::{Dictionary, Meaning},
@@ -155,7 +155,7 @@ impl<'a> Parser<'a> {
         if self.at != first {
             self.before = Draft::default();
         }
-        if self.before.data == Data::Of(Kind::Ethernet) {
+        if self.before.data == Data::Of(FieldKind::Ethernet) {
             prefix = Some(Prefix::Ethernet);
         }
         if self.at > first && draft.kind.is_none() && self.word_before_another() == Some("[") {
@@ -182,11 +182,11 @@ impl<'a> Parser<'a> {
             match (self.dictionary.meaning(word, None, None), word) {
                 (Meaning::Kind(kind), _) => {
                     draft.set_kind(kind, self.found);
-                    if let Kind::Field(Field { protocol: Some(protocol), .. }) = kind {
+                    if let FieldKind::Field(Field { protocol: Some(protocol), .. }) = kind {
                         draft.set_protocol(protocol, self.found);
                     }
                 }
-                (Meaning::Value(Kind::Protocol, number), _) => {
+                (Meaning::Value(FieldKind::Protocol, number), _) => {
                     draft.set_protocol(number, self.found);
                 }
                 (Meaning::Other, "src") => {
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
             offset: position as u32 * 8,
             length: length as u32 * 8,
         };
-        draft.set_kind(Kind::Field(field), self.found);
+        draft.set_kind(FieldKind::Field(field), self.found);
     }
 
     fn mask(&mut self, prefix: Option<Prefix>) -> Option<Mask> {
@@ -331,24 +331,24 @@ impl<'a> Parser<'a> {
         let prefix = || self.dictionary.prefix(word);
         if let Some(address) = self.dictionary.address(word) {
             draft.address = address.to_bits();
-            draft.data = Data::Of(Kind::Host);
+            draft.data = Data::Of(FieldKind::Host);
             if self.word_before_another() == Some("mask")
                 && let Some(mask) = self.dictionary.address(&self.words[self.at + 1])
             {
                 self.at += 2;
                 draft.address_mask = mask.to_bits();
-                draft.data = Data::Of(Kind::Net);
+                draft.data = Data::Of(FieldKind::Net);
                 return true;
             }
             // A name may be that of an address and of a network.
-            if draft.kind != Some(Kind::Net) {
+            if draft.kind != Some(FieldKind::Net) {
                 return true;
             }
         }
         if let Some(prefix) = prefix() {
             draft.address = prefix.address.to_bits();
             draft.address_mask = prefix.mask.to_bits();
-            draft.data = Data::Of(Kind::Net);
+            draft.data = Data::Of(FieldKind::Net);
         }
         draft.data != Data::None
     }
@@ -357,7 +357,7 @@ impl<'a> Parser<'a> {
         let found = self.dictionary.ethernet(word);
         if let Some(address) = found {
             draft.ethernet = address.octets();
-            draft.data = Data::Of(Kind::Ethernet);
+            draft.data = Data::Of(FieldKind::Ethernet);
         }
         found.is_some()
     }

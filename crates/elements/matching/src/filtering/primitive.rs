@@ -1,8 +1,8 @@
 //! Primitives as written, and as completed.
 
 use super::{
-    kind::{Field, Kind, Sides, protocol},
-    tree::{Comparison, Header, Primitive, What},
+    kind::{Field, FieldKind, Sides, protocol},
+    tree::{Comparison, Condition, Header, Primitive},
 };
 
 /// Comparison of values.
@@ -21,7 +21,7 @@ pub(super) enum Data {
     None,
     Number,
     /// An address, a network, or a name for a value of that kind.
-    Of(Kind),
+    Of(FieldKind),
 }
 
 /// Mask as written.
@@ -54,7 +54,7 @@ pub(super) enum Prefix {
 /// A primitive as written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Draft {
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<FieldKind>,
     /// A name in it is unknown, which has been reported.
     pub(super) broken: bool,
     pub(super) data: Data,
@@ -98,7 +98,7 @@ impl Findings {
 }
 
 /// The kind and the sides in messages.
-fn shown(kind: Kind, sides: Option<Sides>) -> String {
+fn shown(kind: FieldKind, sides: Option<Sides>) -> String {
     match sides {
         Some(sides) => format!("{sides} {kind}"),
         None => kind.to_string(),
@@ -106,7 +106,7 @@ fn shown(kind: Kind, sides: Option<Sides>) -> String {
 }
 
 impl Draft {
-    pub(super) fn set_kind(&mut self, kind: Kind, found: &mut Findings) {
+    pub(super) fn set_kind(&mut self, kind: FieldKind, found: &mut Findings) {
         if self.kind.is_some() {
             found.error("type specified twice");
         }
@@ -145,24 +145,27 @@ impl Draft {
             None => self.guess(before).map_err(|error| found.error(error)).ok()?,
         };
         let prefix = prefix.unwrap_or(match self.data {
-            Data::Of(Kind::Ethernet) => Prefix::Ethernet,
+            Data::Of(FieldKind::Ethernet) => Prefix::Ethernet,
             _ => Prefix::Ip,
         });
-        if prefix == Prefix::Ethernet && kind == Kind::Host {
-            kind = Kind::Ethernet;
+        if prefix == Prefix::Ethernet && kind == FieldKind::Host {
+            kind = FieldKind::Ethernet;
         }
         self.kind = Some(kind);
         let what = match self.check(kind, prefix, mask, found) {
             Ok(what) => what,
-            Err(Wrong::Said) => return None,
-            Err(Wrong::With(what)) => {
+            Err(PrimitiveError::Said) => return None,
+            Err(PrimitiveError::With(what)) => {
                 let about = shown(self.kind.unwrap_or(kind), self.sides);
                 found.error(format!("'{about}': {what}"));
                 return None;
             }
         };
         if sides_written
-            && !matches!(what, What::Host { .. } | What::Port { .. } | What::Ethernet { .. })
+            && !matches!(
+                what,
+                Condition::Host { .. } | Condition::Port { .. } | Condition::Ethernet { .. }
+            )
         {
             let about = shown(self.kind.unwrap_or(kind), self.sides);
             found.warn(format!("'{about}': 'src' or 'dst' ignored"));
@@ -171,10 +174,10 @@ impl Draft {
     }
 
     /// The kind that goes with the value, or that of the primitive before.
-    fn guess(&mut self, before: &Draft) -> Result<Kind, &'static str> {
+    fn guess(&mut self, before: &Draft) -> Result<FieldKind, &'static str> {
         if self.data == Data::Number {
             match before.kind {
-                Some(kind @ (Kind::Field(_) | Kind::Protocol | Kind::Port)) => {
+                Some(kind @ (FieldKind::Field(_) | FieldKind::Protocol | FieldKind::Port)) => {
                     self.data = Data::Of(kind);
                 }
                 _ => return Err("specify header field or 'port'"),
@@ -182,18 +185,22 @@ impl Draft {
         }
         let kind = match self.data {
             Data::Of(kind) => kind,
-            _ if self.protocol.is_some() => Kind::Protocol,
+            _ if self.protocol.is_some() => FieldKind::Protocol,
             _ => return Err("partial directive"),
         };
         match kind {
-            Kind::Host | Kind::Net | Kind::TcpFlags | Kind::Ethernet | Kind::Port => {
+            FieldKind::Host
+            | FieldKind::Net
+            | FieldKind::TcpFlags
+            | FieldKind::Ethernet
+            | FieldKind::Port => {
                 self.sides = self.sides.or(before.sides);
             }
             _ => {}
         }
         match kind {
-            Kind::Port => self.protocol = self.protocol.or(before.protocol),
-            Kind::Field(field) => self.protocol = self.protocol.or(field.protocol),
+            FieldKind::Port => self.protocol = self.protocol.or(before.protocol),
+            FieldKind::Field(field) => self.protocol = self.protocol.or(field.protocol),
             _ => {}
         }
         Ok(kind)
@@ -202,54 +209,54 @@ impl Draft {
     /// Checks that value, mask and relation go with the kind.
     fn check(
         &mut self,
-        kind: Kind,
+        kind: FieldKind,
         prefix: Prefix,
         mask: Option<Mask>,
         found: &mut Findings,
-    ) -> Result<What, Wrong> {
+    ) -> Result<Condition, PrimitiveError> {
         let number_mask = match mask {
             Some(Mask::Number(mask)) => Ok(Some(mask)),
-            Some(_) => Err(Wrong::With("bad mask")),
+            Some(_) => Err(PrimitiveError::With("bad mask")),
             None => Ok(None),
         };
         let sides = self.sides.unwrap_or(Sides::Either);
         match kind {
-            Kind::Host | Kind::Net => {
+            FieldKind::Host | FieldKind::Net => {
                 if prefix != Prefix::Ip || self.data != Data::Of(kind) {
-                    return Err(Wrong::With("address missing"));
+                    return Err(PrimitiveError::With("address missing"));
                 }
                 if self.relation != Relation::Equal {
-                    return Err(Wrong::With("operator not supported"));
+                    return Err(PrimitiveError::With("operator not supported"));
                 }
-                self.kind = Some(Kind::Host);
-                let written = if kind == Kind::Host { u32::MAX } else { self.address_mask };
+                self.kind = Some(FieldKind::Host);
+                let written = if kind == FieldKind::Host { u32::MAX } else { self.address_mask };
                 let mask = match mask {
-                    Some(Mask::Ethernet(_)) => return Err(Wrong::With("bad mask")),
+                    Some(Mask::Ethernet(_)) => return Err(PrimitiveError::With("bad mask")),
                     Some(mask) => mask.number().swap_bytes(),
                     None => written,
                 };
                 self.sides = Some(sides);
-                Ok(What::Host { sides, address: self.address & mask, mask })
+                Ok(Condition::Host { sides, address: self.address & mask, mask })
             }
-            Kind::Ethernet => {
-                if prefix != Prefix::Ethernet || self.data != Data::Of(Kind::Ethernet) {
-                    return Err(Wrong::With("address missing"));
+            FieldKind::Ethernet => {
+                if prefix != Prefix::Ethernet || self.data != Data::Of(FieldKind::Ethernet) {
+                    return Err(PrimitiveError::With("address missing"));
                 }
                 if self.relation != Relation::Equal {
-                    return Err(Wrong::With("operator not supported"));
+                    return Err(PrimitiveError::With("operator not supported"));
                 }
                 let mask = match mask {
                     Some(Mask::Ethernet(mask)) => mask,
-                    Some(_) => return Err(Wrong::With("bad mask")),
+                    Some(_) => return Err(PrimitiveError::With("bad mask")),
                     None => [0xff; 6],
                 };
                 self.sides = Some(sides);
-                Ok(What::Ethernet { sides, address: self.ethernet, mask })
+                Ok(Condition::Ethernet { sides, address: self.ethernet, mask })
             }
-            _ if prefix != Prefix::Ip => Err(Wrong::With("ip only")),
-            Kind::Protocol => self.check_protocol(mask, number_mask, found),
-            Kind::Port => {
-                self.need_number(Kind::Port)?;
+            _ if prefix != Prefix::Ip => Err(PrimitiveError::With("ip only")),
+            FieldKind::Protocol => self.check_protocol(mask, number_mask, found),
+            FieldKind::Port => {
+                self.need_number(FieldKind::Port)?;
                 match self.protocol {
                     None => self.protocol = Some(protocol::TCP_OR_UDP),
                     Some(protocol::TCP | protocol::UDP | protocol::TCP_OR_UDP | protocol::DCCP) => {
@@ -257,57 +264,57 @@ impl Draft {
                     }
                     Some(other) => {
                         found.error(format!("'port': bad protocol {}", other as i32));
-                        return Err(Wrong::Said);
+                        return Err(PrimitiveError::Said);
                     }
                 }
                 let number = self.compare(0xffff, mask.map(Mask::number), found)?;
                 self.sides = Some(sides);
-                Ok(What::Port { sides, number })
+                Ok(Condition::Port { sides, number })
             }
-            Kind::TcpFlags => {
-                self.need_number(Kind::TcpFlags)?;
+            FieldKind::TcpFlags => {
+                self.need_number(FieldKind::TcpFlags)?;
                 match self.protocol {
                     None | Some(protocol::TCP) => self.protocol = Some(protocol::TCP),
                     Some(other) => {
                         found.error(format!("'tcp opt': bad protocol {}", other as i32));
-                        return Err(Wrong::Said);
+                        return Err(PrimitiveError::Said);
                     }
                 }
                 if self.relation != Relation::Equal || self.negated || mask.is_some() {
-                    return Err(Wrong::With("operator or mask not supported"));
+                    return Err(PrimitiveError::With("operator or mask not supported"));
                 }
-                u8::try_from(self.number).map(What::TcpFlags).map_err(|_| {
+                u8::try_from(self.number).map(Condition::TcpFlags).map_err(|_| {
                     let value = self.number as i32;
                     found.error(format!("'tcp opt': value {value} out of range"));
-                    Wrong::Said
+                    PrimitiveError::Said
                 })
             }
-            Kind::Ect => {
+            FieldKind::Ect => {
                 match self.data {
                     Data::None => (self.number, self.negated) = (0, true),
                     Data::Number => {}
-                    Data::Of(_) => return Err(Wrong::With("value missing")),
+                    Data::Of(_) => return Err(PrimitiveError::With("value missing")),
                 }
                 let mask =
                     if self.data == Data::None { mask.map(Mask::number) } else { number_mask? };
                 let value = self.compare(3, mask, found)?;
-                self.kind = Some(Kind::Field(Field::TOS));
+                self.kind = Some(FieldKind::Field(Field::TOS));
                 Ok(field(Field::TOS, value))
             }
-            Kind::Ce | Kind::Fragment | Kind::Unfragmented => {
+            FieldKind::Ce | FieldKind::Fragment | FieldKind::Unfragmented => {
                 if self.data != Data::None || mask.is_some() {
-                    return Err(Wrong::With("value not supported"));
+                    return Err(PrimitiveError::With("value not supported"));
                 }
-                if kind == Kind::Ce {
-                    self.kind = Some(Kind::Field(Field::TOS));
+                if kind == FieldKind::Ce {
+                    self.kind = Some(FieldKind::Field(Field::TOS));
                     let value = Comparison { greater: false, value: 3, mask: 3 };
                     return Ok(field(Field::TOS, value));
                 }
-                self.negated |= kind == Kind::Unfragmented;
-                self.kind = Some(Kind::Fragment);
-                Ok(What::Fragment)
+                self.negated |= kind == FieldKind::Unfragmented;
+                self.kind = Some(FieldKind::Fragment);
+                Ok(Condition::Fragment)
             }
-            Kind::Field(of) => {
+            FieldKind::Field(of) => {
                 self.need_number(kind)?;
                 let value = self.compare(of.full(), number_mask?, found)?;
                 Ok(field(of, value))
@@ -318,38 +325,38 @@ impl Draft {
     fn check_protocol(
         &mut self,
         mask: Option<Mask>,
-        number_mask: Result<Option<u32>, Wrong>,
+        number_mask: Result<Option<u32>, PrimitiveError>,
         found: &mut Findings,
-    ) -> Result<What, Wrong> {
+    ) -> Result<Condition, PrimitiveError> {
         let number = match self.data {
-            Data::Number | Data::Of(Kind::Protocol) => {
+            Data::Number | Data::Of(FieldKind::Protocol) => {
                 if self.protocol.is_some_and(|known| known != self.number) {
-                    return Err(Wrong::With("specified twice"));
+                    return Err(PrimitiveError::With("specified twice"));
                 }
                 self.number
             }
-            Data::None => self.protocol.ok_or(Wrong::With("value missing"))?,
-            Data::Of(_) => return Err(Wrong::With("value missing")),
+            Data::None => self.protocol.ok_or(PrimitiveError::With("value missing"))?,
+            Data::Of(_) => return Err(PrimitiveError::With("value missing")),
         };
         (self.number, self.protocol, self.data) = (number, None, Data::None);
         if number as i32 >= 256 {
             if self.relation != Relation::Equal || mask.is_some() {
                 let name = protocol::name(number);
                 found.error(format!("'{name}': operator or mask not supported"));
-                return Err(Wrong::Said);
+                return Err(PrimitiveError::Said);
             }
-            return Ok(What::Protocols(number));
+            return Ok(Condition::Protocols(number));
         }
         let comparison = self.compare(0xff, number_mask?, found)?;
         if !comparison.greater && comparison.mask == 0xff && !self.negated {
             self.protocol = Some(number);
         }
-        Ok(What::ProtocolNumber(comparison))
+        Ok(Condition::ProtocolNumber(comparison))
     }
 
-    fn need_number(&self, kind: Kind) -> Result<(), Wrong> {
+    fn need_number(&self, kind: FieldKind) -> Result<(), PrimitiveError> {
         let fits = self.data == Data::Number || self.data == Data::Of(kind);
-        if fits { Ok(()) } else { Err(Wrong::With("value missing")) }
+        if fits { Ok(()) } else { Err(PrimitiveError::With("value missing")) }
     }
 
     /// The condition on a number of which the bits of `full` exist.
@@ -358,19 +365,19 @@ impl Draft {
         full: u32,
         mask: Option<u32>,
         found: &mut Findings,
-    ) -> Result<Comparison, Wrong> {
-        let about = || shown(self.kind.unwrap_or(Kind::Host), self.sides);
+    ) -> Result<Comparison, PrimitiveError> {
+        let about = || shown(self.kind.unwrap_or(FieldKind::Host), self.sides);
         let mask = mask.filter(|mask| *mask != 0).unwrap_or(full);
         if mask & full != mask {
             found.error(format!("'{}': mask out of range, bound 0x{full:X}", about()));
-            return Err(Wrong::Said);
+            return Err(PrimitiveError::Said);
         }
         let value = self.number;
         let relation = self.relation;
         if relation == Relation::Equal {
             if value > full {
                 found.error(format!("'{}': out of range, bound {full}", about()));
-                return Err(Wrong::Said);
+                return Err(PrimitiveError::Said);
             }
             return Ok(Comparison { greater: false, value: value & mask, mask });
         }
@@ -405,13 +412,13 @@ impl Draft {
 }
 
 /// Fault of a primitive.
-enum Wrong {
+enum PrimitiveError {
     /// It has been reported.
     Said,
     With(&'static str),
 }
 
-fn field(field: Field, value: Comparison) -> What {
+fn field(field: Field, value: Comparison) -> Condition {
     let header = if field.protocol.is_some() { Header::Transport } else { Header::Network };
-    What::Field { header, offset: field.offset, length: field.length, value }
+    Condition::Field { header, offset: field.offset, length: field.length, value }
 }

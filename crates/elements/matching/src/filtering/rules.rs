@@ -1,6 +1,6 @@
 //! Rules: an action and an expression each.
 
-use linerate_graph::{Make, integer_in, unquoted};
+use linerate_graph::{ElementBuilder, integer_in, unquoted};
 
 use super::{
     compile,
@@ -24,12 +24,12 @@ pub(super) struct Rule {
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
     /// Errors, and warnings.
-    findings: Vec<Told>,
+    findings: Vec<PatternFinding>,
 }
 
 /// Message about a pattern.
 #[derive(Debug)]
-struct Told {
+struct PatternFinding {
     pattern: usize,
     finding: Finding,
     /// Set if it follows from another fault of the pattern: words behind an unknown one are not
@@ -77,8 +77,8 @@ impl Rules {
     }
 
     /// Reports the findings about patterns.
-    pub(super) fn tell(&self, make: &mut Make<'_>, patterns: &[String]) {
-        for Told { pattern, finding, follows } in &self.findings {
+    pub(super) fn tell(&self, make: &mut ElementBuilder<'_>, patterns: &[String]) {
+        for PatternFinding { pattern, finding, follows } in &self.findings {
             let text = finding.text.clone();
             match finding.is_error {
                 true if *follows => make.error_follows(text),
@@ -109,12 +109,12 @@ impl Rules {
 
 /// Returns the messages about a pattern. One error of it is reported: the first unknown word, or
 /// else the first error.
-fn told(pattern: usize, found: Findings) -> Vec<Told> {
+fn told(pattern: usize, found: Findings) -> Vec<PatternFinding> {
     let at = |wanted: fn(&Finding) -> bool| found.0.iter().position(wanted);
     let first = at(|found| found.is_error && found.word.is_some()).or_else(|| at(|it| it.is_error));
     let told = found.0.into_iter().enumerate().map(|(at, finding)| {
         let follows = finding.is_error && Some(at) != first;
-        Told { pattern, finding, follows }
+        PatternFinding { pattern, finding, follows }
     });
     told.collect()
 }

@@ -22,13 +22,13 @@ pub(super) enum Tree {
 pub(super) struct Primitive {
     /// The protocol packets must have; one beyond 255 stands for several.
     pub(super) protocol: Option<u32>,
-    pub(super) what: What,
+    pub(super) what: Condition,
     /// Set if `what` is negated for packets of the protocol.
     pub(super) negated: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum Condition {
     /// One of the protocols that number stands for.
     Protocols(u32),
     /// The number of the protocol.

@@ -6,7 +6,7 @@ use linerate_graph::{IpProtocol, Ipv4Prefix, Scope, Value, parse_integer, parse_
 use linerate_host::closest;
 use linerate_packet::MacAddr;
 
-use super::kind::{Field, Kind, protocol};
+use super::kind::{Field, FieldKind, protocol};
 use linerate_kit::icmp_names;
 
 /// Cuts a text into words: names and numbers with `-./@_:` in them, operators of
@@ -37,25 +37,25 @@ fn joins(c: char) -> bool {
 }
 
 /// Names of kinds of primitives.
-const KINDS: &[(&str, Kind)] = &[
-    ("ce", Kind::Ce),
-    ("dscp", Kind::Field(Field::DSCP)),
-    ("ect", Kind::Ect),
-    ("frag", Kind::Fragment),
-    ("hl", Kind::Field(Field::HEADER_LENGTH)),
-    ("host", Kind::Host),
-    ("id", Kind::Field(Field::ID)),
-    ("len", Kind::Field(Field::LENGTH)),
-    ("net", Kind::Net),
-    ("opt", Kind::TcpFlags),
-    ("port", Kind::Port),
-    ("proto", Kind::Protocol),
-    ("tos", Kind::Field(Field::TOS)),
-    ("ttl", Kind::Field(Field::TTL)),
-    ("type", Kind::Field(Field::ICMP_TYPE)),
-    ("unfrag", Kind::Unfragmented),
-    ("vers", Kind::Field(Field::VERSION)),
-    ("win", Kind::Field(Field::WINDOW)),
+const KINDS: &[(&str, FieldKind)] = &[
+    ("ce", FieldKind::Ce),
+    ("dscp", FieldKind::Field(Field::DSCP)),
+    ("ect", FieldKind::Ect),
+    ("frag", FieldKind::Fragment),
+    ("hl", FieldKind::Field(Field::HEADER_LENGTH)),
+    ("host", FieldKind::Host),
+    ("id", FieldKind::Field(Field::ID)),
+    ("len", FieldKind::Field(Field::LENGTH)),
+    ("net", FieldKind::Net),
+    ("opt", FieldKind::TcpFlags),
+    ("port", FieldKind::Port),
+    ("proto", FieldKind::Protocol),
+    ("tos", FieldKind::Field(Field::TOS)),
+    ("ttl", FieldKind::Field(Field::TTL)),
+    ("type", FieldKind::Field(Field::ICMP_TYPE)),
+    ("unfrag", FieldKind::Unfragmented),
+    ("vers", FieldKind::Field(Field::VERSION)),
+    ("win", FieldKind::Field(Field::WINDOW)),
 ];
 
 /// Words that are part of the language without being kinds.
@@ -85,9 +85,9 @@ fn find<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// The kind of a primitive.
-    Kind(Kind),
+    Kind(FieldKind),
     /// A name for a value of such a kind.
-    Value(Kind, u32),
+    Value(FieldKind, u32),
     /// A name for values, but not of the expected kind, or of several; with a message about it.
     Unclear(String),
     /// No name.
@@ -100,7 +100,12 @@ pub(super) struct Dictionary<'a>(pub(super) Scope<'a>);
 
 impl Dictionary<'_> {
     /// Returns the meaning of a word where a value of that kind and protocol is expected.
-    pub(super) fn meaning(&self, word: &str, kind: Option<Kind>, proto: Option<u32>) -> Meaning {
+    pub(super) fn meaning(
+        &self,
+        word: &str,
+        kind: Option<FieldKind>,
+        proto: Option<u32>,
+    ) -> Meaning {
         if kind.is_none() {
             if SYNTAX.contains(&word) {
                 return Meaning::Other;
@@ -112,16 +117,16 @@ impl Dictionary<'_> {
         let port = |protocol| parse_port(word, protocol, &self.0).ok().map(u32::from);
         let number = parse_integer(word).is_some();
         let known = |found: Option<u32>| found.filter(|_| !number);
-        let icmp = Kind::Field(Field::ICMP_TYPE);
+        let icmp = FieldKind::Field(Field::ICMP_TYPE);
         // Each with the protocols it makes sense for.
-        let found: [(Kind, Option<u32>, &[u32]); 5] = [
-            (Kind::Protocol, known(self.value(word).map(|IpProtocol(n)| n)), &[]),
-            (Kind::Port, known(port(protocol::TCP)), &[protocol::TCP, protocol::TCP_OR_UDP]),
-            (Kind::Port, known(port(protocol::UDP)), &[protocol::UDP, protocol::TCP_OR_UDP]),
-            (Kind::TcpFlags, find(&TCP_FLAGS, word), &[protocol::TCP, protocol::TCP_OR_UDP]),
+        let found: [(FieldKind, Option<u32>, &[u32]); 5] = [
+            (FieldKind::Protocol, known(self.value(word).map(|IpProtocol(n)| n)), &[]),
+            (FieldKind::Port, known(port(protocol::TCP)), &[protocol::TCP, protocol::TCP_OR_UDP]),
+            (FieldKind::Port, known(port(protocol::UDP)), &[protocol::UDP, protocol::TCP_OR_UDP]),
+            (FieldKind::TcpFlags, find(&TCP_FLAGS, word), &[protocol::TCP, protocol::TCP_OR_UDP]),
             (icmp, icmp_names::number(None, word).map(|number| number as u32), &[protocol::ICMP]),
         ];
-        let mut fitting: Vec<(Kind, u32)> = Vec::new();
+        let mut fitting: Vec<(FieldKind, u32)> = Vec::new();
         for (of, value, protocols) in found {
             let fits = kind.is_none_or(|kind| kind == of)
                 && (protocols.is_empty() || proto.is_none_or(|proto| protocols.contains(&proto)));
@@ -165,7 +170,7 @@ impl Dictionary<'_> {
 }
 
 /// A word with its kind and protocol in front, as messages show it.
-fn written(kind: Option<Kind>, proto: Option<u32>, word: &str) -> String {
+fn written(kind: Option<FieldKind>, proto: Option<u32>, word: &str) -> String {
     let kind = kind.map_or_else(|| "<none>".into(), |kind| kind.to_string());
     format!("{kind} {} {word}", proto.map(protocol::name).unwrap_or_default())
 }

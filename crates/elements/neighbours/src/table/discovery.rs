@@ -6,7 +6,7 @@ use std::{collections::VecDeque, net::Ipv6Addr};
 use linerate_memory::Slot;
 use linerate_packet::MacAddr;
 
-use super::{Learnt, Neighbours};
+use super::{Neighbours, UpdateResult};
 
 /// Contents of an advertisement of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,25 +26,25 @@ impl Neighbours<Ipv6Addr> {
         ip: Ipv6Addr,
         said: Advertised,
         now: u64,
-    ) -> (Learnt, VecDeque<Slot>) {
+    ) -> (UpdateResult, VecDeque<Slot>) {
         let timeout = self.limits.timeout;
         let Some(neighbour) = self.find(ip).and_then(|entry| self.table.get(entry)) else {
-            return (Learnt::Refused, VecDeque::new());
+            return (UpdateResult::Refused, VecDeque::new());
         };
         let is_known = neighbour.is_known(now, timeout);
         let (learnt, mac) = match said.mac {
-            Some(mac) if !is_known => (Learnt::Expected, mac),
-            None if !is_known => return (Learnt::Refused, VecDeque::new()),
+            Some(mac) if !is_known => (UpdateResult::Expected, mac),
+            None if !is_known => return (UpdateResult::Refused, VecDeque::new()),
             Some(mac) if mac != neighbour.mac => {
                 if said.overrides {
-                    (Learnt::Changed, mac)
+                    (UpdateResult::Changed, mac)
                 } else {
-                    return (Learnt::Refused, VecDeque::new());
+                    return (UpdateResult::Refused, VecDeque::new());
                 }
             }
             // That it is there is only known when it has been asked.
-            _ if said.solicited => (Learnt::Expected, neighbour.mac),
-            _ => return (Learnt::Expected, VecDeque::new()),
+            _ if said.solicited => (UpdateResult::Expected, neighbour.mac),
+            _ => return (UpdateResult::Expected, VecDeque::new()),
         };
         let packets = self.insert(ip, mac, now);
         self.packets -= packets.len();
@@ -52,15 +52,20 @@ impl Neighbours<Ipv6Addr> {
     }
 
     /// Learns the address of a neighbour from its solicitation for another.
-    pub fn heard(&mut self, ip: Ipv6Addr, mac: MacAddr, now: u64) -> (Learnt, VecDeque<Slot>) {
+    pub fn learn_from_solicitation(
+        &mut self,
+        ip: Ipv6Addr,
+        mac: MacAddr,
+        now: u64,
+    ) -> (UpdateResult, VecDeque<Slot>) {
         let timeout = self.limits.timeout;
         let neighbour = self.find(ip).and_then(|entry| self.table.get(entry));
         if neighbour.is_some_and(|it| it.is_known(now, timeout) && it.mac == mac) {
-            return (Learnt::Expected, VecDeque::new());
+            return (UpdateResult::Expected, VecDeque::new());
         }
         match self.learn(ip, mac, now, true) {
             // The sender of a solicitation is expected to give its own address.
-            (Learnt::Unsolicited, packets) => (Learnt::Expected, packets),
+            (UpdateResult::Unsolicited, packets) => (UpdateResult::Expected, packets),
             other => other,
         }
     }

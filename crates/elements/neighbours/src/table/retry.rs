@@ -16,7 +16,7 @@ const QUERIES: usize = 64;
 
 /// Work that is due now.
 #[derive(Debug)]
-pub struct Round<A> {
+pub struct RetryWork<A> {
     /// Addresses to ask for again.
     pub again: Vec<A>,
     /// Packets without an answer.
@@ -27,8 +27,8 @@ impl<A: Address> Neighbours<A> {
     /// The addresses packets wait for that are to be asked for again, and the
     /// packets for those that were asked for often enough, which are forgotten.
     /// Meant for about once a second.
-    pub fn retry(&mut self, now: u64) -> Round<A> {
-        let mut round = Round { again: Vec::new(), unanswered: Vec::new() };
+    pub fn retry(&mut self, now: u64) -> RetryWork<A> {
+        let mut round = RetryWork { again: Vec::new(), unanswered: Vec::new() };
         let mut failed = Vec::new();
         for ip in self.unknown.values().take(LOOKS) {
             let entry = self.table.lookup(&ip.key());

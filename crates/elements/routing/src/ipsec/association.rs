@@ -12,7 +12,7 @@ use std::sync::{
 use aes::{Aes128, cipher::KeyInit as _};
 use des::Des;
 use hmac::Hmac;
-use linerate_graph::Make;
+use linerate_graph::ElementBuilder;
 use linerate_memory::Meta;
 use sha1::Sha1;
 
@@ -35,11 +35,11 @@ pub(crate) struct Association {
     window: u64,
     /// The next to be sent.
     next: AtomicU32,
-    seen: Mutex<Seen>,
+    seen: Mutex<ReplayWindow>,
 }
 
 /// Sequence numbers that have come.
-struct Seen {
+struct ReplayWindow {
     newest: u32,
     /// A bit for each of the last 64, the newest lowest.
     bits: u64,
@@ -72,7 +72,7 @@ impl Association {
             start,
             window: window.into(),
             next: AtomicU32::new(start),
-            seen: Mutex::new(Seen { newest: start, bits: 0 }),
+            seen: Mutex::new(ReplayWindow { newest: start, bits: 0 }),
         }
     }
 
@@ -92,13 +92,13 @@ impl Association {
         }
         if sequence == self.start && seen.newest != self.start {
             // The other side has begun anew.
-            *seen = Seen { newest: sequence, bits: 0 };
+            *seen = ReplayWindow { newest: sequence, bits: 0 };
             return Replay::New;
         }
         if let Some(ahead) = sequence.checked_sub(seen.newest).filter(|ahead| *ahead > 0) {
             let kept = u64::from(ahead) < self.window;
             let before = seen.bits.checked_shl(ahead).filter(|_| kept);
-            *seen = Seen { newest: sequence, bits: before.unwrap_or(0) | 1 };
+            *seen = ReplayWindow { newest: sequence, bits: before.unwrap_or(0) | 1 };
             return Replay::New;
         }
         let behind = seen.newest - sequence;
@@ -146,20 +146,20 @@ impl Associations {
 }
 
 /// An element's way to the associations packets name.
-pub(super) struct Known {
+pub(super) struct AssociationCache {
     all: Arc<Associations>,
     /// The last that was asked for: packets of a tunnel come together.
     last: (u32, Option<Arc<Association>>),
 }
 
-impl Known {
-    pub(super) fn new(make: &Make<'_>) -> Known {
-        Known { all: make.world.common(), last: (0, None) }
+impl AssociationCache {
+    pub(super) fn new(make: &ElementBuilder<'_>) -> AssociationCache {
+        AssociationCache { all: make.world.common(), last: (0, None) }
     }
 
     /// Returns the association of a packet.
     #[inline]
-    pub(super) fn of(&mut self, meta: &Meta) -> Option<&Association> {
+    pub(super) fn for_packet(&mut self, meta: &Meta) -> Option<&Association> {
         let number = association(meta);
         if number != self.last.0 {
             self.last = (number, self.all.get(number));

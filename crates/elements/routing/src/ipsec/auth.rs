@@ -2,16 +2,16 @@
 
 use hmac::Mac as _;
 use linerate_graph::{
-    Arg, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Make, Reads, Way,
-    Writes,
+    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Reads, Verdict, Writes,
 };
-use linerate_kit::said::Said;
+use linerate_kit::log_once::LogOnce;
 use linerate_memory::Frame;
 use sha1::{Digest as _, Sha1};
 
 use super::{
     DIGEST, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
-    association::{Association, Known},
+    association::{Association, AssociationCache},
     esp,
 };
 
@@ -39,7 +39,7 @@ pub(super) const HMAC: Class = Class {
     ],
     cost: "The packet, some 3 cycles per byte where the processor has instructions for SHA-1.",
     example: esp::EXAMPLE,
-    make: |make| Box::new(Auth::new(make, Kind::Hmac)),
+    make: |make| Box::new(Auth::new(make, DigestKind::Hmac)),
     ..Class::here()
 };
 
@@ -50,36 +50,42 @@ pub(super) const PLAIN: Class = Class {
         none; the first is reported.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IPsecAuthSHA1(0) -> IPsecAuthSHA1(1) \
         -> Discard;",
-    make: |make| Box::new(Auth::new(make, Kind::Plain)),
+    make: |make| Box::new(Auth::new(make, DigestKind::Plain)),
     ..HMAC
 };
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum DigestKind {
     Hmac,
     Plain,
 }
 
 struct Auth {
-    kind: Kind,
+    kind: DigestKind,
     verifies: bool,
     drops: u64,
-    said: Said,
-    known: Known,
+    said: LogOnce,
+    known: AssociationCache,
 }
 
 impl Auth {
-    fn new(make: &mut Make<'_>, kind: Kind) -> Auth {
+    fn new(make: &mut ElementBuilder<'_>, kind: DigestKind) -> Auth {
         let verifies = make.need::<i32>("VERIFY") != 0;
-        Auth { kind, verifies, drops: 0, said: Said::of(make), known: Known::new(make) }
+        Auth {
+            kind,
+            verifies,
+            drops: 0,
+            said: LogOnce::for_element(make),
+            known: AssociationCache::new(make),
+        }
     }
 }
 
-impl Kind {
+impl DigestKind {
     fn digest(self, by: Option<&Association>, bytes: &[u8]) -> Result<[u8; DIGEST], Exit> {
         let whole: [u8; 20] = match self {
-            Kind::Plain => Sha1::digest(bytes).into(),
-            Kind::Hmac => {
+            DigestKind::Plain => Sha1::digest(bytes).into(),
+            DigestKind::Hmac => {
                 let mut mac = by.ok_or(Exit::Drop(NO_ASSOCIATION))?.hmac.clone();
                 mac.update(bytes);
                 mac.finalize().into_bytes().into()
@@ -89,10 +95,10 @@ impl Kind {
     }
 
     /// Whether a digest is right, in a time that does not tell where it is not.
-    fn check(self, by: Option<&Association>, bytes: &[u8], digest: &[u8]) -> Way {
+    fn check(self, by: Option<&Association>, bytes: &[u8], digest: &[u8]) -> Verdict {
         let right = self.digest(by, bytes)?;
         let differs = right.iter().zip(digest).fold(0, |differs, (a, b)| differs | (a ^ b));
-        if differs == 0 { Ok(()) } else { Err(Exit::Refuse(WRONG)) }
+        if differs == 0 { Ok(()) } else { Err(Exit::ErrorOutput(WRONG)) }
     }
 }
 
@@ -101,18 +107,18 @@ impl Element for Auth {
         let Auth { kind, verifies, ref mut known, .. } = *self;
         let mut wrong = 0;
         if verifies {
-            cx.sift::<Reads>(frame, NO_BUFFER, |packet| {
-                let by = known.of(packet.meta());
+            cx.retain::<Reads>(frame, NO_BUFFER, |packet| {
+                let by = known.for_packet(packet.meta());
                 let (bytes, digest) =
                     packet.bytes().split_last_chunk::<DIGEST>().ok_or(Exit::Drop(SHORT))?;
                 kind.check(by, bytes, digest)
-                    .inspect_err(|exit| wrong += u64::from(*exit == Exit::Refuse(WRONG)))?;
+                    .inspect_err(|exit| wrong += u64::from(*exit == Exit::ErrorOutput(WRONG)))?;
                 packet.truncate(packet.len() - DIGEST);
                 Ok(())
             });
         } else {
-            cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-                let digest = kind.digest(known.of(packet.meta()), packet.bytes())?;
+            cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+                let digest = kind.digest(known.for_packet(packet.meta()), packet.bytes())?;
                 if !packet.append(DIGEST) {
                     return Err(Exit::Drop(TOO_LONG));
                 }

@@ -9,12 +9,12 @@ use aes::{
     cipher::{Array, BlockCipherDecrypt as _, BlockCipherEncrypt as _},
 };
 use des::Des;
-use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Writes};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Exit, Writes};
 use linerate_memory::Frame;
 
 use super::{
     DIGEST, DROPS, ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
-    association::{Association, Known},
+    association::{Association, AssociationCache},
     esp,
 };
 
@@ -59,13 +59,13 @@ const AES_BLOCK: usize = 16;
 struct Blocks {
     cipher: Cipher,
     encrypts: bool,
-    known: Known,
+    known: AssociationCache,
 }
 
 impl Blocks {
-    fn new(make: &mut Make<'_>) -> Blocks {
+    fn new(make: &mut ElementBuilder<'_>) -> Blocks {
         let encrypts = make.need::<i32>("ENCRYPT") != 0;
-        Blocks { cipher: Cipher::Aes, encrypts, known: Known::new(make) }
+        Blocks { cipher: Cipher::Aes, encrypts, known: AssociationCache::new(make) }
     }
 }
 
@@ -150,8 +150,8 @@ impl Element for Blocks {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Blocks { cipher, encrypts, ref mut known } = *self;
         let mut unknown = 0;
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let association = known.of(packet.meta()).ok_or_else(|| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            let association = known.for_packet(packet.meta()).ok_or_else(|| {
                 unknown += 1;
                 Exit::Drop(NO_ASSOCIATION)
             })?;

@@ -1,6 +1,6 @@
 //! `IPsecEncap`: the IP header of a tunnel's packets.
 
-use linerate_graph::{Arg, Class, Context, Element, Exit, Make, Right, Writes};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Exit, Right, Writes};
 use linerate_memory::Frame;
 
 use super::{FAMILY, NO_BUFFER};
@@ -37,7 +37,7 @@ struct Encap {
 }
 
 impl Encap {
-    fn new(make: &mut Make<'_>) -> Encap {
+    fn new(make: &mut ElementBuilder<'_>) -> Encap {
         let ProtocolNumber(protocol) = make.need("PROTO");
         if !(0..=255).contains(&protocol) {
             make.error("bad IP protocol");
@@ -50,7 +50,7 @@ impl Encap {
 
 impl Element for Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
             self.header.put(packet, 0).ok_or(Exit::Drop(TOO_LONG))?;
             set_fix_ip_source(packet.meta_mut(), 1);
             Ok(())

@@ -4,12 +4,14 @@ use aes::{
     Aes128,
     cipher::{BlockCipherEncrypt as _, KeyInit as _},
 };
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Make, Step, Way, Writes};
+use linerate_graph::{
+    Arguments, Class, Context, Element, ElementBuilder, Exit, Step, Verdict, Writes,
+};
 use linerate_memory::{Frame, PacketMut};
 
 use super::{
     ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
-    association::{Known, Replay},
+    association::{AssociationCache, Replay},
 };
 use linerate_kit::{
     annotations::parameters_index,
@@ -46,7 +48,7 @@ pub(super) const UNENCAP: Class = Class {
     cost: "The packet's first and last line; a lock that only workers of the same tunnel contend \
         for.",
     args: &[],
-    make: |make| Box::new(Unencap { known: Known::new(make) }),
+    make: |make| Box::new(Unencap { known: AssociationCache::new(make) }),
     ..ENCAP
 };
 
@@ -66,8 +68,8 @@ struct Encap {
     /// has no effect, as in Click: the index is that of the tunnel
     #[arg(name = "SPI", optional, kind = "number", shown = "that of the tunnel")]
     _index: Option<u32>,
-    #[init(Known::new(make))]
-    known: Known,
+    #[init(AssociationCache::new(make))]
+    known: AssociationCache,
     /// Generator of unpredictable initialization vectors.
     #[init(Encap::source(make))]
     source: Aes128,
@@ -75,7 +77,7 @@ struct Encap {
 }
 
 impl Encap {
-    fn source(make: &Make<'_>) -> Aes128 {
+    fn source(make: &ElementBuilder<'_>) -> Aes128 {
         let mut key = [0; 16];
         let random = if make.world.simulated {
             0
@@ -106,8 +108,8 @@ fn protocol(packet: &PacketMut<'_>) -> u8 {
 
 impl Step for Encap {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
-        let association = self.known.of(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+        let association = self.known.for_packet(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
         let sequence = association.next();
         let index = parameters_index(packet.meta());
         let protocol = protocol(packet);
@@ -129,7 +131,7 @@ impl Step for Encap {
 }
 
 struct Unencap {
-    known: Known,
+    known: AssociationCache,
 }
 
 /// Returns the bytes of padding at the end of a packet, with the two bytes of the trailer; or the
@@ -152,8 +154,9 @@ fn padding(bytes: &[u8]) -> Result<usize, &'static str> {
 impl Element for Unencap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut said = String::new();
-        cx.sift::<Writes>(frame, NO_BUFFER, |packet| {
-            let association = self.known.of(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
+        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            let association =
+                self.known.for_packet(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
             let (header, payload) =
                 packet.bytes().split_first_chunk::<ESP>().ok_or(Exit::Drop(SHORT))?;
             let wrong = match association.receive(u32::from_be_bytes(get_four(header, 4))) {

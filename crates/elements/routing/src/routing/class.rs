@@ -118,8 +118,11 @@ pub(super) const RANGE: Class = Class {
     ..BASE
 };
 
-pub(super) const LINEAR_STYLE: Style =
-    Style { order: Order::FirstFree, odd_masks: true, no_route: NoRoute::Few("LinearIPLookup") };
+pub(super) const LINEAR_STYLE: Style = Style {
+    order: Order::FirstFree,
+    noncontiguous_masks: true,
+    no_route: NoRoute::Few("LinearIPLookup"),
+};
 
 pub(super) const LINEAR: Class = Class {
     name: "LinearIPLookup",

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_graph::{Context, Element, Inert, Make, OffWorker, Scope};
+use linerate_graph::{Context, Element, ElementBuilder, Inert, OffWorker, Scope};
 use linerate_memory::Frame;
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
 pub(super) struct Style {
     pub(super) order: Order,
     /// Whether masks need not be those of prefixes.
-    pub(super) odd_masks: bool,
+    pub(super) noncontiguous_masks: bool,
     /// Report about an address without a route.
     pub(super) no_route: NoRoute,
 }
@@ -40,8 +40,11 @@ pub(super) enum NoRoute {
 }
 
 impl Style {
-    pub(super) const PLAIN: Style =
-        Style { order: Order::ByAddress, odd_masks: false, no_route: NoRoute::Few("IPRouteTable") };
+    pub(super) const PLAIN: Style = Style {
+        order: Order::ByAddress,
+        noncontiguous_masks: false,
+        no_route: NoRoute::Few("IPRouteTable"),
+    };
 }
 
 /// Times it is said that there is no route for a packet.
@@ -49,7 +52,7 @@ const COMPLAINTS: usize = 5;
 
 /// Reports made already, by all elements together.
 #[derive(Debug, Default)]
-struct Complained(AtomicUsize);
+struct ReportCount(AtomicUsize);
 
 /// An element that looks IPv4 addresses up.
 pub(super) struct IpLookup {
@@ -64,7 +67,7 @@ type Current<T> = Mutex<Option<Arc<T>>>;
 
 /// A new table for the first replica, and the same for the others.
 pub(super) fn shared_table<T: Send + Sync + 'static>(
-    make: &mut Make<'_>,
+    make: &mut ElementBuilder<'_>,
     new: impl FnOnce() -> Option<T>,
 ) -> Option<Arc<T>> {
     let current = make.shared(Current::<T>::default);
@@ -79,17 +82,17 @@ pub(super) fn shared_table<T: Send + Sync + 'static>(
 }
 
 impl IpLookup {
-    pub(super) fn make(make: &mut Make<'_>, style: Style) -> Box<dyn Element> {
+    pub(super) fn make(make: &mut ElementBuilder<'_>, style: Style) -> Box<dyn Element> {
         IpLookup::configured(make, style, configure)
     }
 
     /// One with the routes that `configure` puts into the table.
     pub(super) fn configured(
-        make: &mut Make<'_>,
+        make: &mut ElementBuilder<'_>,
         style: Style,
-        configure: impl FnOnce(&mut Make<'_>, &Table<u32>),
+        configure: impl FnOnce(&mut ElementBuilder<'_>, &Table<u32>),
     ) -> Box<dyn Element> {
-        let new = || Table::new(style.order, style.odd_masks).ok();
+        let new = || Table::new(style.order, style.noncontiguous_masks).ok();
         let Some(table) = shared_table::<Table<u32>>(make, new) else { return Box::new(Inert) };
         if make.replica().index == 0 {
             configure(make, &table);
@@ -112,7 +115,7 @@ impl IpLookup {
                 return;
             }
         };
-        let complained = cx.world().common::<Complained>();
+        let complained = cx.world().common::<ReportCount>();
         for address in self.sending.unrouted() {
             if complained.0.fetch_add(1, Relaxed) >= COMPLAINTS {
                 complained.0.store(COMPLAINTS, Relaxed);
@@ -125,7 +128,7 @@ impl IpLookup {
 }
 
 /// Puts the routes of the configuration into the table.
-fn configure(make: &mut Make<'_>, table: &Table<u32>) {
+fn configure(make: &mut ElementBuilder<'_>, table: &Table<u32>) {
     let outputs = make.outputs();
     let mut routes = Vec::new();
     for (at, text) in (1..).zip(make.rest()) {

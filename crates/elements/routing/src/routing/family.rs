@@ -8,7 +8,7 @@ use std::{
 };
 
 use linerate_lookup::prefix::Address;
-use linerate_memory::{Arena, Frame, LANES, Leaves, Survey};
+use linerate_memory::{Arena, Frame, HeaderCache, LANES, PreservedFields};
 
 use linerate_kit::address6;
 
@@ -26,16 +26,21 @@ pub(super) trait Family: Address + Hash + Default {
     fn read(annotation: &[u8; 16]) -> Self;
 
     /// Reads those of a frame, if they are known without a look at its packets.
-    fn known(arena: &Arena, frame: &Frame, survey: &Survey, addresses: &mut [Self]) -> bool {
-        let _ = (arena, frame, survey, addresses);
+    fn known(
+        arena: &Arena,
+        frame: &Frame,
+        header_cache: &HeaderCache,
+        addresses: &mut [Self],
+    ) -> bool {
+        let _ = (arena, frame, header_cache, addresses);
         false
     }
 
     /// Puts addresses into the destination annotations of a frame's packets, but none of zeros.
-    fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[Self]);
+    fn annotate(arena: &Arena, frame: &mut Frame, header_cache: &mut HeaderCache, with: &[Self]);
 
     /// As `annotate`, with one address, not of zeros, for all of them.
-    fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: Self);
+    fn annotate_all(arena: &Arena, frame: &mut Frame, header_cache: &mut HeaderCache, with: Self);
 
     /// Writes a next hop where readers see it.
     fn store(words: &[AtomicU64], gateway: Self, output: u32);
@@ -61,8 +66,13 @@ impl Family for u32 {
     }
 
     #[inline]
-    fn known(arena: &Arena, frame: &Frame, survey: &Survey, addresses: &mut [u32]) -> bool {
-        let Some(mut columns) = survey.destinations(arena, frame) else { return false };
+    fn known(
+        arena: &Arena,
+        frame: &Frame,
+        header_cache: &HeaderCache,
+        addresses: &mut [u32],
+    ) -> bool {
+        let Some(mut columns) = header_cache.destinations(arena, frame) else { return false };
         let (groups, rest) = addresses.as_chunks_mut::<LANES>();
         for (addresses, column) in groups.iter_mut().zip(&mut columns) {
             *addresses = column.map(u32::swap_bytes);
@@ -74,17 +84,21 @@ impl Family for u32 {
     }
 
     #[inline]
-    fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[u32]) {
+    fn annotate(arena: &Arena, frame: &mut Frame, header_cache: &mut HeaderCache, with: &[u32]) {
         let (eights, rest) = with.as_chunks::<LANES>();
         let mut last = [0; LANES];
         last[..rest.len()].copy_from_slice(rest);
         let columns = eights.iter().chain(iter::once(&last));
-        arena.set_destinations(frame, survey, columns.map(|column| column.map(u32::swap_bytes)));
+        arena.set_destinations(
+            frame,
+            header_cache,
+            columns.map(|column| column.map(u32::swap_bytes)),
+        );
     }
 
     #[inline]
-    fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: u32) {
-        arena.set_destinations(frame, survey, iter::repeat([with.swap_bytes(); LANES]));
+    fn annotate_all(arena: &Arena, frame: &mut Frame, header_cache: &mut HeaderCache, with: u32) {
+        arena.set_destinations(frame, header_cache, iter::repeat([with.swap_bytes(); LANES]));
     }
 
     fn store(words: &[AtomicU64], gateway: u32, output: u32) {
@@ -118,20 +132,32 @@ impl Family for u128 {
     }
 
     #[inline]
-    fn annotate(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: &[u128]) {
-        arena.for_each_meta_mut(frame, survey, Leaves::HEADERS, with, |meta, address| {
-            if *address != 0 {
-                meta.destination = address.to_be_bytes();
-            }
-        });
+    fn annotate(arena: &Arena, frame: &mut Frame, header_cache: &mut HeaderCache, with: &[u128]) {
+        arena.for_each_meta_mut(
+            frame,
+            header_cache,
+            PreservedFields::HEADERS,
+            with,
+            |meta, address| {
+                if *address != 0 {
+                    meta.destination = address.to_be_bytes();
+                }
+            },
+        );
     }
 
     #[inline]
-    fn annotate_all(arena: &Arena, frame: &mut Frame, survey: &mut Survey, with: u128) {
+    fn annotate_all(arena: &Arena, frame: &mut Frame, header_cache: &mut HeaderCache, with: u128) {
         let with = iter::repeat(with.to_be_bytes());
-        arena.for_each_meta_mut(frame, survey, Leaves::HEADERS, with, |meta, address| {
-            meta.destination = address;
-        });
+        arena.for_each_meta_mut(
+            frame,
+            header_cache,
+            PreservedFields::HEADERS,
+            with,
+            |meta, address| {
+                meta.destination = address;
+            },
+        );
     }
 
     fn store(words: &[AtomicU64], gateway: u128, output: u32) {

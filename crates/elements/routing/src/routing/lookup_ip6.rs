@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, Handler, HandlerError, HandlerResult, Inert, Ipv6OrPrefix, Make,
-    OffWorker, Right, Scope, Value, parse_integer,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Inert,
+    Ipv6OrPrefix, OffWorker, Right, Scope, Value, parse_integer,
 };
 use linerate_lookup::prefix::Address;
 use linerate_memory::Frame;
@@ -74,7 +74,7 @@ struct LookupIp6 {
 }
 
 impl LookupIp6 {
-    fn make(make: &mut Make<'_>) -> Box<dyn Element> {
+    fn make(make: &mut ElementBuilder<'_>) -> Box<dyn Element> {
         let new = || Table::new(Order::LowestFree, false).ok();
         let Some(table) = shared_table::<Table<u128>>(make, new) else { return Box::new(Inert) };
         let used = !make.rest().is_empty();
@@ -132,7 +132,7 @@ fn hop(text: &str, scope: &Scope<'_>) -> Option<(u128, i32)> {
 }
 
 /// Puts the routes of the configuration into the table.
-fn configure(make: &mut Make<'_>, table: &Table<u128>) {
+fn configure(make: &mut ElementBuilder<'_>, table: &Table<u128>) {
     let (mut routes, mut failed) = (Vec::new(), false);
     for (at, text) in (1..).zip(make.rest()) {
         let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };

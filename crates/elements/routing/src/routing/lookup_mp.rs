@@ -1,6 +1,6 @@
 //! `LookupIPRouteMP`: routes that cannot be changed, by an older name.
 
-use linerate_graph::{Arg, Class, Make, Scope};
+use linerate_graph::{Arg, Class, ElementBuilder, Scope};
 
 use super::{
     class::{BASE, LINEAR_STYLE},
@@ -28,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     ..BASE
 };
 
-fn configure(make: &mut Make<'_>, table: &Table<u32>) {
+fn configure(make: &mut ElementBuilder<'_>, table: &Table<u32>) {
     let mut routes = Vec::new();
     let mut wrong = false;
     for (at, text) in (1..).zip(make.rest()) {

@@ -8,7 +8,7 @@ use linerate_packet::flow::extract_ip;
 use super::{
     family::Family,
     hops::NO_OUTPUT,
-    table::{Shown, Table},
+    table::{RouteSnapshot, Table},
 };
 
 /// Returns the hash that chooses among several next hops; `None` for a packet that is not IP.
@@ -29,7 +29,7 @@ pub(super) struct Sending<A> {
     hops: Vec<NextHop>,
     gateways: Vec<A>,
     outputs: Vec<u32>,
-    shown: Shown<A>,
+    shown: RouteSnapshot<A>,
     /// Gateway and output of all, where they are the same: often there is one
     /// way out, and then there is nothing to do for each.
     same: Option<(A, u32)>,
@@ -44,7 +44,7 @@ impl<A: Family> Sending<A> {
             hops: Vec::with_capacity(limit),
             gateways: Vec::with_capacity(limit),
             outputs: Vec::with_capacity(limit),
-            shown: Shown::default(),
+            shown: RouteSnapshot::default(),
             same: None,
             has_unrouted: false,
         }
@@ -69,8 +69,8 @@ impl<A: Family> Sending<A> {
         }
         let arena = cx.pool.arena();
         match self.same {
-            Some((gateway, _)) => A::annotate_all(arena, frame, &mut cx.survey, gateway),
-            None => A::annotate(arena, frame, &mut cx.survey, &self.gateways),
+            Some((gateway, _)) => A::annotate_all(arena, frame, &mut cx.header_cache, gateway),
+            None => A::annotate(arena, frame, &mut cx.header_cache, &self.gateways),
         }
     }
 
@@ -82,9 +82,9 @@ impl<A: Family> Sending<A> {
         self.gateways.resize(count, A::default());
         self.outputs.resize(count, NO_OUTPUT);
         let arena = cx.pool.arena();
-        if !A::known(arena, frame, &cx.survey, &mut self.addresses) {
+        if !A::known(arena, frame, &cx.header_cache, &mut self.addresses) {
             let mut addresses = self.addresses.iter_mut();
-            arena.for_each_meta(frame, &mut cx.survey, |meta| {
+            arena.for_each_meta(frame, &mut cx.header_cache, |meta| {
                 if let Some(address) = addresses.next() {
                     *address = A::read(&meta.destination);
                 }

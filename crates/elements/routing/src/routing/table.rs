@@ -45,7 +45,7 @@ pub(super) struct Table<A: Family> {
     pub(super) hops: Hops,
     /// Number of changes of the routes, while or before some are not for a prefix; 0 while none is.
     /// Stored while `all` is held, and loaded by workers that hold older routes.
-    odd: AtomicU64,
+    noncontiguous_masks: AtomicU64,
     /// All routes in the order of the class, where there are such. Held for as
     /// long as it takes to take it or put another there.
     all: Mutex<Arc<[Route<A>]>>,
@@ -58,7 +58,7 @@ pub(super) struct Routes<A: Family> {
     pub(super) hops: HopNumbers<A>,
     pub(super) list: List<A>,
     /// Routes with masks that are not of prefixes, if the class takes them.
-    odd: Option<Vec<Route<A>>>,
+    noncontiguous_masks: Option<Vec<Route<A>>>,
     /// Routes that packets were last looked up in, so that no worker frees them.
     shown: Vec<Arc<[Route<A>]>>,
     /// Number of times that those were replaced.
@@ -68,30 +68,37 @@ pub(super) struct Routes<A: Family> {
 /// The routes a worker looks packets up in while some are not for a prefix: taken
 /// again only when there are others.
 #[derive(Debug)]
-pub(super) struct Shown<A> {
-    /// [`Table::odd`] of them.
+pub(super) struct RouteSnapshot<A> {
+    /// [`Table::noncontiguous_masks`] of them.
     change: u64,
     routes: Arc<[Route<A>]>,
 }
 
-impl<A> Default for Shown<A> {
-    fn default() -> Shown<A> {
-        Shown { change: 0, routes: Arc::from([]) }
+impl<A> Default for RouteSnapshot<A> {
+    fn default() -> RouteSnapshot<A> {
+        RouteSnapshot { change: 0, routes: Arc::from([]) }
     }
 }
 
 impl<A: Family> Table<A> {
-    /// Without routes. `odd` says whether it takes masks that are not those of
+    /// Without routes. `noncontiguous_masks` says whether it takes masks that are not those of
     /// prefixes.
-    pub(super) fn new(order: Order, odd: bool) -> Result<Table<A>, PrefixError<A>> {
+    pub(super) fn new(order: Order, noncontiguous_masks: bool) -> Result<Table<A>, PrefixError<A>> {
         let prefixes = PrefixTable::new()?;
         let reader = prefixes.reader();
-        let (odd, shown) = (odd.then(Vec::new), Vec::new());
+        let (noncontiguous_masks, shown) = (noncontiguous_masks.then(Vec::new), Vec::new());
         let list = List::new(order);
-        let routes = Routes { prefixes, hops: HopNumbers::new(), list, odd, shown, changes: 0 };
-        let (odd, numbers) = (AtomicU64::new(0), Mutex::new(routes));
+        let routes = Routes {
+            prefixes,
+            hops: HopNumbers::new(),
+            list,
+            noncontiguous_masks,
+            shown,
+            changes: 0,
+        };
+        let (noncontiguous_masks, numbers) = (AtomicU64::new(0), Mutex::new(routes));
         let all = Mutex::new(Arc::from([]));
-        Ok(Table { reader, hops: Hops::new::<A>()?, odd, all, numbers })
+        Ok(Table { reader, hops: Hops::new::<A>()?, noncontiguous_masks, all, numbers })
     }
 
     fn routes(&self) -> MutexGuard<'_, Routes<A>> {
@@ -127,7 +134,7 @@ impl<A: Family> Table<A> {
         let (mut kept, mut more) = (HashMap::with_capacity(all.len()), 0);
         let mut order = List::new(routes.list.order());
         for route in all {
-            if route.prefix().is_none() && routes.odd.is_none() {
+            if route.prefix().is_none() && routes.noncontiguous_masks.is_none() {
                 return Err(Refusal::Mask);
             }
             let known = kept.contains_key(&route.key());
@@ -141,7 +148,7 @@ impl<A: Family> Table<A> {
                 kept.insert(route.key(), route);
             }
         }
-        let Routes { prefixes, hops, list, odd, .. } = &mut *routes;
+        let Routes { prefixes, hops, list, noncontiguous_masks, .. } = &mut *routes;
         let mut taken = Vec::with_capacity(kept.len());
         let (mut odds, mut full) = (Vec::new(), false);
         for route in kept.into_values() {
@@ -167,15 +174,20 @@ impl<A: Family> Table<A> {
         }
         before.into_iter().for_each(|hop| hops.release(&self.hops, prefixes, hop));
         *list = order;
-        odd.iter_mut().for_each(|odd| *odd = std::mem::take(&mut odds));
+        noncontiguous_masks
+            .iter_mut()
+            .for_each(|noncontiguous_masks| *noncontiguous_masks = std::mem::take(&mut odds));
         self.publish_odd(&mut routes);
         Ok(more)
     }
 
     /// Has packets go by the masks that are not of prefixes, if there are any.
     pub(super) fn publish_odd(&self, routes: &mut Routes<A>) {
-        let any = routes.odd.as_ref().is_some_and(|odd| !odd.is_empty());
-        if !any && self.odd.load(Relaxed) == 0 {
+        let any = routes
+            .noncontiguous_masks
+            .as_ref()
+            .is_some_and(|noncontiguous_masks| !noncontiguous_masks.is_empty());
+        if !any && self.noncontiguous_masks.load(Relaxed) == 0 {
             return;
         }
         let mut all = Vec::new();
@@ -185,7 +197,7 @@ impl<A: Family> Table<A> {
         let mut shown = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *shown, all.into());
         routes.changes += 1;
-        self.odd.store(if any { routes.changes } else { 0 }, Release);
+        self.noncontiguous_masks.store(if any { routes.changes } else { 0 }, Release);
         drop(shown);
         routes.shown.retain(|old| Arc::strong_count(old) > 1);
         routes.shown.push(old);
@@ -199,7 +211,7 @@ impl<A: Family> Table<A> {
     /// The gateway, zero for none, and output of one address;
     /// [`NO_OUTPUT`] when no route is for it.
     pub(super) fn lookup(&self, address: A) -> (A, u32) {
-        if self.odd.load(Relaxed) != 0 {
+        if self.noncontiguous_masks.load(Relaxed) != 0 {
             let routes = Arc::clone(&self.all.lock().unwrap_or_else(PoisonError::into_inner));
             return linear(&routes, address);
         }
@@ -213,13 +225,13 @@ impl<A: Family> Table<A> {
     pub(super) fn lookup_many(
         &self,
         addresses: &[A],
-        shown: &mut Shown<A>,
+        shown: &mut RouteSnapshot<A>,
         hops: &mut [NextHop],
         gateways: &mut [A],
         outputs: &mut [u32],
         flow_hash: impl Fn(usize) -> u32,
     ) -> Option<(A, u32)> {
-        if self.odd.load(Relaxed) != 0 {
+        if self.noncontiguous_masks.load(Relaxed) != 0 {
             self.linear_many(addresses, shown, gateways, outputs);
             return None;
         }
@@ -238,14 +250,17 @@ impl<A: Family> Table<A> {
     fn linear_many(
         &self,
         addresses: &[A],
-        shown: &mut Shown<A>,
+        shown: &mut RouteSnapshot<A>,
         gateways: &mut [A],
         outputs: &mut [u32],
     ) {
-        if shown.change != self.odd.load(Acquire) {
+        if shown.change != self.noncontiguous_masks.load(Acquire) {
             // The number is of these or of those before: then they are taken again.
             let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-            *shown = Shown { change: self.odd.load(Relaxed), routes: Arc::clone(&all) };
+            *shown = RouteSnapshot {
+                change: self.noncontiguous_masks.load(Relaxed),
+                routes: Arc::clone(&all),
+            };
         }
         let answers = gateways.iter_mut().zip(outputs.iter_mut());
         for (address, (gateway, output)) in addresses.iter().zip(answers) {
@@ -272,7 +287,12 @@ impl<A: Family> Routes<A> {
     /// The route for the same prefix.
     pub(super) fn find(&self, hops: &Hops, key: &Route<A>) -> Option<Route<A>> {
         let Some(prefix) = key.prefix() else {
-            return self.odd.as_ref()?.iter().find(|route| route.key() == key.key()).cloned();
+            return self
+                .noncontiguous_masks
+                .as_ref()?
+                .iter()
+                .find(|route| route.key() == key.key())
+                .cloned();
         };
         Some(self.hops.route(hops, key, self.prefixes.get(prefix)?))
     }
@@ -295,16 +315,18 @@ impl<A: Family> Routes<A> {
 
     /// Adds a route with a mask that is not of a prefix, or changes its next hop.
     pub(super) fn put_odd(&mut self, route: &Route<A>) -> Result<(), Refusal<A>> {
-        let odd = self.odd.as_mut().ok_or(Refusal::Mask)?;
-        match odd.iter_mut().find(|old| old.key() == route.key()) {
+        let noncontiguous_masks = self.noncontiguous_masks.as_mut().ok_or(Refusal::Mask)?;
+        match noncontiguous_masks.iter_mut().find(|old| old.key() == route.key()) {
             Some(old) => *old = route.clone(),
-            None => odd.push(route.clone()),
+            None => noncontiguous_masks.push(route.clone()),
         }
         Ok(())
     }
 
     pub(super) fn remove_odd(&mut self, route: &Route<A>) {
-        self.odd.iter_mut().for_each(|odd| odd.retain(|old| old.key() != route.key()));
+        self.noncontiguous_masks.iter_mut().for_each(|noncontiguous_masks| {
+            noncontiguous_masks.retain(|old| old.key() != route.key())
+        });
     }
 }
 

@@ -11,8 +11,8 @@ use linerate_model::Scenario;
 use super::{published::Published, sweep::Sweep};
 use crate::{
     calibration::Calibrated,
-    point::{Forward, Kind as Point, Record, value},
-    report::{Axis, Figure, Kind, Scale, Series},
+    point::{Forward, Point, Record, value},
+    report::{Axis, Figure, Scale, Series, SeriesSource},
 };
 
 pub(super) fn figures(records: &[Record], calibrated: &Calibrated) -> Vec<Figure> {
@@ -64,7 +64,7 @@ fn rate() -> Axis {
 
 fn add_published(sweep: &mut Sweep<'_>, published: &[Published]) {
     for Published { name, points } in published {
-        sweep.add(Series::line(name, Kind::Published, points.iter().copied()));
+        sweep.add(Series::line(name, SeriesSource::Published, points.iter().copied()));
     }
 }
 
@@ -79,6 +79,6 @@ fn add_model(sweep: &mut Sweep<'_>, calibrated: &Calibrated, scenario: impl Fn(f
             let scenario = Scenario { clock: calibrated.cycles(), ..scenario(x) };
             (x, fitted.calibration.costs.predict(&scenario).throughput.get())
         });
-        sweep.add(Series::line(&format!("{driver}, model"), Kind::Fitted, predicted));
+        sweep.add(Series::line(&format!("{driver}, model"), SeriesSource::Fitted, predicted));
     }
 }

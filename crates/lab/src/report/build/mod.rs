@@ -14,9 +14,9 @@ pub use tables::model as model_tables;
 use super::{Report, Table};
 use crate::{
     calibration::{Calibrated, CalibrationError, calibrate, forwarder},
-    calm::undisturbed,
     criteria::{Criterion, Verdict, judge},
     experiment::{ExperimentError, kept, roles},
+    noise_filter::undisturbed,
     point::{Outcome, Record},
     store::{self, EXPERIMENTS, MACHINE, StoreError},
 };
@@ -51,7 +51,7 @@ pub fn report(dir: &Path) -> Result<(Report, Calibrated), ReportError> {
     let peers = fs::read_to_string(dir.join(PEERS))
         .map_or_else(|_| Vec::new(), |text| tables::peers(&text));
     let calibrated = of_directory(dir, &records)?;
-    let mut report = of(&records, &calibrated, &machine, peers);
+    let mut report = from_records(&records, &calibrated, &machine, peers);
     if disturbed > 0 {
         report.limitations.push(format!(
             "Others used the machine meanwhile: {disturbed} repetitions of points that were \
@@ -76,7 +76,12 @@ fn of_directory(dir: &Path, records: &[Record]) -> Result<Calibrated, ReportErro
     Ok(calibrate(records, &roles(&experiments)?)?)
 }
 
-fn of(records: &[Record], calibrated: &Calibrated, machine: &Value, peers: Vec<Table>) -> Report {
+fn from_records(
+    records: &[Record],
+    calibrated: &Calibrated,
+    machine: &Value,
+    peers: Vec<Table>,
+) -> Report {
     let figures = figures::figures(records, calibrated);
     let mut criteria = judge(records, calibrated);
     for criterion in &mut criteria {
@@ -185,7 +190,7 @@ fn limitations(records: &[Record], calibrated: &Calibrated) -> Vec<String> {
         .into(),
     ];
     if !records.iter().any(|one| {
-        matches!(&one.spec.kind, crate::point::Kind::Forward(this) if this.clock_khz > 0)
+        matches!(&one.spec.kind, crate::point::Point::Forward(this) if this.clock_khz > 0)
             && one.is_measured()
     }) {
         lines.push(

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    point::{Kind as Point, Record},
-    report::{Axis, Figure, Kind, Series},
+    point::{Point, Record},
+    report::{Axis, Figure, Series, SeriesSource},
 };
 
 /// A figure that is being made of records.
@@ -40,7 +40,7 @@ impl<'a> Sweep<'a> {
     pub(super) fn measured(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: SeriesSource,
         key: impl Fn(&Point) -> Option<(String, f64)>,
         change: impl Fn(&Record, f64) -> f64,
     ) {
@@ -61,7 +61,7 @@ impl<'a> Sweep<'a> {
 
     /// As [`Sweep::measured`], of the figure as it is.
     pub(super) fn plain(&mut self, name: &str, key: impl Fn(&Point) -> Option<(String, f64)>) {
-        self.measured(name, Kind::Measured, key, |_, value| value);
+        self.measured(name, SeriesSource::Measured, key, |_, value| value);
     }
 
     /// Returns true if nothing was measured.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     calibration::{Calibrated, Gate, Residual, forwarder},
-    point::{Kind, Outcome, Record, value},
+    point::{Outcome, Point, Record, value},
     report::{Table, Unit},
 };
 
@@ -286,13 +286,13 @@ fn rho(records: &[Record]) -> Table {
     for record in records.iter().filter(|record| record.is_measured()) {
         let Some(rate) = record.value(value::RATE).filter(|rate| *rate > 0.0) else { continue };
         let (name, busy, frame) = match &record.spec.kind {
-            Kind::Forward(this)
+            Point::Forward(this)
                 if *this
                     == (crate::point::Forward { driver: this.driver, ..Default::default() }) =>
             {
                 (format!("{} ports, run to completion", this.driver), 1.0, this.frame)
             }
-            Kind::Pipeline(this) if this.work == 0 && this.burst == 32 => {
+            Point::Pipeline(this) if this.work == 0 && this.burst == 32 => {
                 let Some(busy) = record.value(value::BUSY) else { continue };
                 (
                     format!("pipeline, {}, {} behind", words(&this.placement), this.workers),
@@ -300,7 +300,7 @@ fn rho(records: &[Record]) -> Table {
                     this.frame,
                 )
             }
-            Kind::Cluster(this) if this.work == 0 && this.burst == 32 => {
+            Point::Cluster(this) if this.work == 0 && this.burst == 32 => {
                 let Some(busy) = record.value(value::BUSY) else { continue };
                 (format!("{}, {} cores", words(&this.way), this.cores), busy, this.frame)
             }
@@ -329,7 +329,7 @@ fn hand_over(records: &[Record]) -> Option<Table> {
     let mut table = Table::new("hand-over", title, caption, &columns);
     let mut found: BTreeMap<_, [Vec<f64>; 4]> = BTreeMap::new();
     for record in records.iter().filter(|record| record.is_measured()) {
-        let Kind::Cluster(this) = &record.spec.kind else { continue };
+        let Point::Cluster(this) = &record.spec.kind else { continue };
         let how = (this.work, this.burst, this.cores, words(&this.touch), this.way);
         let figures = found.entry(how).or_default();
         for (values, name) in figures.iter_mut().zip(FIGURES) {

@@ -13,9 +13,9 @@ use linerate_memory::Generation;
 use super::{
     super::{
         Address, NextHop, Prefix,
-        blocks::{Block, Blocks},
+        buddy::{Block, Blocks},
+        lpm::NoRoom,
         rib::{Segment, push},
-        structure::NoRoom,
     },
     BRANCHES, Branch, Fork, HALF, NODE, Poptrie, STRIDE, Skip, WORDS, up_to,
 };
@@ -196,7 +196,7 @@ fn branches<A: Address>(depth: u32) -> (impl Iterator<Item = u32>, u32) {
 fn child<A: Address>(span: Prefix<A>, branch: u32, width: u32) -> Prefix<A> {
     let depth = u32::from(span.length());
     let within = A::from_bits(branch >> (STRIDE - width), depth, width);
-    Prefix::of(span.first().or(within), depth + width)
+    Prefix::from_parts(span.first().or(within), depth + width)
 }
 
 impl<const DIRECT: u32> Staging<'_, DIRECT> {
@@ -207,14 +207,14 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
     ) -> Result<(), NoRoom> {
         let mut slot = prefix.first().bits(0, DIRECT);
         if u32::from(prefix.length()) > DIRECT {
-            let span = Prefix::of(prefix.first(), DIRECT);
+            let span = Prefix::from_parts(prefix.first(), DIRECT);
             let to = self.change_within(self.trie.branch_at(slot), span, prefix, segments)?;
             return self.set(slot..slot + 1, to);
         }
         let end = prefix.last().bits(0, DIRECT) + 1;
         let mut walk = Walk { segments };
         while slot < end {
-            let span = Prefix::of(A::from_bits(slot, 0, DIRECT), DIRECT);
+            let span = Prefix::from_parts(A::from_bits(slot, 0, DIRECT), DIRECT);
             let to = self.build(span, walk.inside(span))?;
             let stop = match (to, walk.segments) {
                 // The same answer as far as the next segment.
@@ -324,7 +324,7 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
         // A fork where the ways of both part, and the old content stays as it is.
         self.retire_place(skip.inside);
         let parting = within.first().common(prefix.first());
-        let at = Prefix::of(within.first(), parting.min(latest));
+        let at = Prefix::from_parts(within.first(), parting.min(latest));
         let (all, width) = branches::<A>(at.length().into());
         let mut walk = Walk { segments };
         let mut draft = Draft::default();
@@ -423,7 +423,7 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
             ([node], [outside]) => {
                 let (_, width) = branches::<A>(span.length().into());
                 let within = child(span, draft.vector.trailing_zeros(), width);
-                self.skip(span, within, Branch::of(*node), *outside)
+                self.skip(span, within, Branch::from_words(*node), *outside)
             }
             _ => self.fork(span, draft),
         }
@@ -490,13 +490,13 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
     /// Retires the place of the node that a word names, but nothing below it.
     fn retire_place(&mut self, word: u32) {
         if word & NODE != 0 {
-            self.change.retired[0].push(Block::of(word & !NODE, 1));
+            self.change.retired[0].push(Block::from_units(word & !NODE, 1));
         }
     }
 
     /// Gives the place of a node back that was the last to be taken, or retires it.
     fn drop_place(&mut self, node: u32) {
-        let block = Block::of(node, 1);
+        let block = Block::from_units(node, 1);
         match self.change.taken[0].pop_if(|last| *last == block) {
             Some(last) => self.builder.nodes.give(last),
             None => self.change.retired[0].push(block),
@@ -507,10 +507,10 @@ impl<const DIRECT: u32> Staging<'_, DIRECT> {
     fn retire_children(&mut self, node: Fork) {
         let [nodes, leaves] = &mut self.change.retired;
         if node.vector != 0 {
-            nodes.push(Block::of(node.first_node(), node.vector.count_ones() as usize));
+            nodes.push(Block::from_units(node.first_node(), node.vector.count_ones() as usize));
         }
         if node.leafvec != 0 {
-            leaves.push(Block::of(node.first_leaf(), node.leafvec.count_ones() as usize));
+            leaves.push(Block::from_units(node.first_leaf(), node.leafvec.count_ones() as usize));
         }
     }
 }
@@ -578,7 +578,7 @@ fn worth<A: Address>(
         ranges.into_iter().max_by_key(|(first, last, _)| first.common(*last))?;
     let (length, depth) = (first.common(last), u32::from(span.length()));
     let end = half_end::<A>(depth);
-    let within = Prefix::of(first, length.min(end));
+    let within = Prefix::from_parts(first, length.min(end));
     let decides = length <= end && matches!(Walk { segments }.inside(within), [_]);
     let bits = u32::from(within.length()) - depth;
     (bits >= STRIDE || bits > 0 && decides).then_some((within, outside))
@@ -592,7 +592,7 @@ impl<const DIRECT: u32> Poptrie<DIRECT> {
     }
 
     fn read_node(&self, node: u32) -> Branch {
-        Branch::of(self.words_of(node))
+        Branch::from_words(self.words_of(node))
     }
 
     fn branch_at(&self, slot: u32) -> Branch {

@@ -6,7 +6,7 @@
 //!
 //! For programs whose jumps lead forward.
 
-use crate::bpf::operation::{Operand, Operation, Operator, Place, Relation, Width};
+use crate::bpf::operation::{InstructionIndex, Operand, Operation, Operator, Relation, Width};
 
 /// Byte order of the value of A in its register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn native(operations: &[Operation], wants: &[bool]) -> Vec<bool> {
     let mut before = vec![false; operations.len()];
     let mut behind = vec![false; operations.len()];
     for (at, operation) in operations.iter().enumerate().rev() {
-        behind[at] = operation.next(at as Place).places().any(|to| before[to]);
+        behind[at] = operation.next(at as InstructionIndex).places().any(|to| before[to]);
         before[at] = match operation {
             _ if takes_any(*operation) => behind[at] || wants[at],
             _ if operation.reads_a() => true,
@@ -114,7 +114,7 @@ fn forward(operations: &[Operation], native: &[bool]) -> (Vec<Order>, Vec<usize>
             _ => here,
         };
         behind[at] = after;
-        for to in operation.next(at as Place).places() {
+        for to in operation.next(at as InstructionIndex).places() {
             before[to] = Some(before[to].map_or(after, |there| there.merged(after)));
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::bpf::operation::Returned;
 
-    fn branch(relation: Relation, yes: Place, no: Place) -> Operation {
+    fn branch(relation: Relation, yes: InstructionIndex, no: InstructionIndex) -> Operation {
         Operation::Branch { relation, operand: Operand::Constant(7), yes, no }
     }
 

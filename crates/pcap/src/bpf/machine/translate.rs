@@ -13,9 +13,11 @@
 //! has checked that the packet has enough bytes.
 
 use crate::bpf::{
-    bounds::{Look, looks},
+    bounds::{BoundsCheck, looks},
     metadata::{Ancillary, PRESENT_SHIFT, TAG_MASK, TYPE_SHIFT},
-    operation::{Operand, Operation, Operator, Place, Register, Relation, Returned, Width},
+    operation::{
+        InstructionIndex, Operand, Operation, Operator, Register, Relation, Returned, Width,
+    },
 };
 
 #[cfg(doc)]
@@ -42,55 +44,55 @@ const ABOUT: Gpr = Gpr::R10;
 
 /// Places of the words of scratch memory and of the length.
 #[derive(Debug)]
-struct Homes {
+struct Locations {
     length: Gpr,
-    words: [Home; 16],
+    words: [Location; 16],
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Home {
+enum Location {
     Register(Gpr),
     Memory(Address),
 }
 
-impl Homes {
-    fn new(operations: &[Operation]) -> Homes {
+impl Locations {
+    fn new(operations: &[Operation]) -> Locations {
         let divides = operations.iter().any(|operation| {
             matches!(operation, Operation::Calculate(Operator::Divide | Operator::Remainder, _))
         });
         let free = [(Gpr::R8, !divides), (Gpr::R9, true), (ABOUT, !asks(operations))];
         let mut free = free.iter().filter(|(_, is_free)| *is_free).map(|(register, _)| register);
         let mut words =
-            std::array::from_fn(|word| Home::Memory(Address::BelowStack(4 * (word as u8 + 1))));
+            std::array::from_fn(|word| Location::Memory(Address::BelowStack(4 * (word as u8 + 1))));
         let mut seen = [false; 16];
         for operation in operations {
             if let Operation::Store(_, word) = operation
                 && !std::mem::replace(&mut seen[usize::from(*word)], true)
                 && let Some(register) = free.next()
             {
-                words[usize::from(*word)] = Home::Register(*register);
+                words[usize::from(*word)] = Location::Register(*register);
             }
         }
-        Homes { length: if divides { Gpr::R8 } else { Gpr::Edx }, words }
+        Locations { length: if divides { Gpr::R8 } else { Gpr::Edx }, words }
     }
 }
 
 /// Whether the registers matter before each instruction.
 #[derive(Debug, Clone, Copy, Default)]
-struct Live {
+struct LiveRegisters {
     a: bool,
     x: bool,
 }
 
-fn lives(operations: &[Operation]) -> Vec<Live> {
-    let mut lives = vec![Live::default(); operations.len()];
+fn lives(operations: &[Operation]) -> Vec<LiveRegisters> {
+    let mut lives = vec![LiveRegisters::default(); operations.len()];
     for (at, operation) in operations.iter().enumerate().rev() {
-        let next = operation.next(at as Place).places();
-        let behind = next.fold(Live::default(), |live, to| Live {
+        let next = operation.next(at as InstructionIndex).places();
+        let behind = next.fold(LiveRegisters::default(), |live, to| LiveRegisters {
             a: live.a || lives[to].a,
             x: live.x || lives[to].x,
         });
-        lives[at] = Live {
+        lives[at] = LiveRegisters {
             a: operation.reads_a() || behind.a && !operation.writes_a(),
             x: operation.reads_x() || behind.x && !operation.writes_x(),
         };
@@ -100,12 +102,12 @@ fn lives(operations: &[Operation]) -> Vec<Live> {
 
 struct Translation<'a> {
     operations: &'a [Operation],
-    looks: Vec<Look>,
+    looks: Vec<BoundsCheck>,
     orders: Vec<Order>,
-    lives: Vec<Live>,
+    lives: Vec<LiveRegisters>,
     /// Instructions that something jumps to.
     targets: Vec<bool>,
-    homes: Homes,
+    homes: Locations,
     code: Assembler,
     /// One for each instruction.
     labels: Vec<Label>,
@@ -132,7 +134,7 @@ impl<'a> Translation<'a> {
             orders: orders(operations),
             lives: lives(operations),
             targets,
-            homes: Homes::new(operations),
+            homes: Locations::new(operations),
             labels: operations.iter().map(|_| code.label()).collect(),
             code,
             returns: Vec::new(),
@@ -142,7 +144,7 @@ impl<'a> Translation<'a> {
 
     /// Gives the registers their first values.
     fn begin(&mut self) {
-        if self.looks[0] == Look::Never {
+        if self.looks[0] == BoundsCheck::Never {
             return;
         }
         let asks_length =
@@ -189,14 +191,14 @@ impl<'a> Translation<'a> {
     /// The constant that the program returns at a place, when it does nothing else there.
     fn returned(&self, at: usize) -> Option<u32> {
         match self.operations[at] {
-            _ if self.looks[at] == Look::Never => Some(0),
+            _ if self.looks[at] == BoundsCheck::Never => Some(0),
             Operation::Return(Returned::Constant(constant)) => Some(constant),
             _ => None,
         }
     }
 
     /// Jump target for a place in the program.
-    fn label(&mut self, to: Place) -> Label {
+    fn label(&mut self, to: InstructionIndex) -> Label {
         let mut to = to as usize;
         while let (None, Operation::Jump(further)) = (self.returned(to), self.operations[to]) {
             to = further as usize;
@@ -220,7 +222,7 @@ impl<'a> Translation<'a> {
             }
             return 1;
         }
-        if self.looks[at] == Look::Unreached {
+        if self.looks[at] == BoundsCheck::Unreached {
             return 1;
         }
         if let Operation::Jump(to) = self.operations[at] {
@@ -242,17 +244,17 @@ impl<'a> Translation<'a> {
 
     fn look(&mut self, at: usize) {
         match self.looks[at] {
-            Look::Packet(bytes) => {
+            BoundsCheck::Packet(bytes) => {
                 let refuse = self.refuse();
                 self.code.alu_constant(Alu::Cmp, Gpr::Esi, bytes);
                 self.code.jump(Some(Condition::Below), refuse);
             }
-            Look::Behind(bytes) => {
+            BoundsCheck::Behind(bytes) => {
                 let refuse = self.refuse();
                 self.code.compare_behind(bytes);
                 self.code.jump(Some(Condition::Above), refuse);
             }
-            Look::Nothing | Look::Never | Look::Unreached => {}
+            BoundsCheck::Nothing | BoundsCheck::Never | BoundsCheck::Unreached => {}
         }
     }
 
@@ -269,7 +271,11 @@ impl<'a> Translation<'a> {
             return false;
         };
         let is_read = self.lives[yes as usize].a || self.lives[no as usize].a;
-        if self.targets[at + 1] || self.looks[at + 1] != Look::Nothing || is_read || yes == no {
+        if self.targets[at + 1]
+            || self.looks[at + 1] != BoundsCheck::Nothing
+            || is_read
+            || yes == no
+        {
             return false;
         }
         let order = self.orders[at];
@@ -322,12 +328,12 @@ impl<'a> Translation<'a> {
                 self.code.constant(gpr(register), constant);
             }
             Operation::Memory(register, word) => match self.homes.words[usize::from(word)] {
-                Home::Register(home) => self.code.copy(gpr(register), home),
-                Home::Memory(home) => self.code.load_word(gpr(register), home),
+                Location::Register(home) => self.code.copy(gpr(register), home),
+                Location::Memory(home) => self.code.load_word(gpr(register), home),
             },
             Operation::Store(register, word) => match self.homes.words[usize::from(word)] {
-                Home::Register(home) => self.code.copy(home, gpr(register)),
-                Home::Memory(home) => self.code.store_word(home, gpr(register)),
+                Location::Register(home) => self.code.copy(home, gpr(register)),
+                Location::Memory(home) => self.code.store_word(home, gpr(register)),
             },
             Operation::Calculate(operator, Operand::Constant(constant)) => {
                 self.calculate(operator, constant, self.orders[at]);
@@ -444,7 +450,14 @@ impl<'a> Translation<'a> {
     }
 
     /// Compares A with a constant.
-    fn compare(&mut self, at: usize, relation: Relation, constant: u32, yes: Place, no: Place) {
+    fn compare(
+        &mut self,
+        at: usize,
+        relation: Relation,
+        constant: u32,
+        yes: InstructionIndex,
+        no: InstructionIndex,
+    ) {
         let order = self.orders[at];
         match (relation, order.turned(constant)) {
             (Relation::AnyBits, _) => self.code.test(order.turned_bits(constant)),
@@ -463,13 +476,19 @@ impl<'a> Translation<'a> {
     }
 
     /// Goes on after a comparison that is instruction `at`.
-    fn branch(&mut self, at: usize, condition: Condition, yes: Place, no: Place) {
+    fn branch(
+        &mut self,
+        at: usize,
+        condition: Condition,
+        yes: InstructionIndex,
+        no: InstructionIndex,
+    ) {
         let (to_yes, to_no) = (self.label(yes), self.label(no));
         let next = at + 1;
         // Something is written there when anything leads to it.
         let is_next = |translation: &mut Self, label: Label| {
-            translation.looks.get(next).is_some_and(|look| *look != Look::Unreached)
-                && translation.label(next as Place) == label
+            translation.looks.get(next).is_some_and(|look| *look != BoundsCheck::Unreached)
+                && translation.label(next as InstructionIndex) == label
         };
         self.falls = true;
         if to_yes == to_no {

@@ -6,15 +6,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::offload::Checksum;
 
-fn transport(kind: Kind) -> Transport {
+fn transport(kind: GsoKind) -> Transport {
     match kind {
-        Kind::Tcp => Transport::Tcp,
-        Kind::Udp => Transport::Udp,
+        GsoKind::Tcp => Transport::Tcp,
+        GsoKind::Udp => Transport::Udp,
     }
 }
 
 /// A merged frame as the kernel has it, and its virtio header.
-fn merged(heads: &[Head], kind: Kind, payload: &[u8], size: usize) -> (Vec<u8>, Offload) {
+fn merged(heads: &[Head], kind: GsoKind, payload: &[u8], size: usize) -> (Vec<u8>, Offload) {
     let offload = Offload {
         checksum: Some(Checksum { start: transport_of(heads), offset: kind.checksum() }),
         gso: Some(Gso { kind, size, first_reduces: false }),
@@ -23,12 +23,12 @@ fn merged(heads: &[Head], kind: Kind, payload: &[u8], size: usize) -> (Vec<u8>, 
 }
 
 /// The segments that should become of it.
-fn pieces(heads: &[Head], kind: Kind, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
+fn pieces(heads: &[Head], kind: GsoKind, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     tunnels::pieces(heads, transport(kind), payload, size)
 }
 
 fn segmented(frame: &[u8], offload: &Offload) -> Vec<Vec<u8>> {
-    let mut segments = Segments::of(frame, offload).unwrap();
+    let mut segments = Segments::new(frame, offload).unwrap();
     let longest = segments.longest();
     let mut all = Vec::new();
     while let Some(length) = segments.next_length() {
@@ -50,7 +50,7 @@ fn plain(ipv6: bool, tags: usize) -> Vec<Head> {
 
 #[test]
 fn tcp_segments_carry_on_where_the_one_before_ended() {
-    let (mut frame, mut offload) = merged(&plain(false, 0), Kind::Tcp, &[7; 250], 100);
+    let (mut frame, mut offload) = merged(&plain(false, 0), GsoKind::Tcp, &[7; 250], 100);
     // All of these flags.
     frame[47] = 0x99;
     offload.gso.as_mut().unwrap().first_reduces = true;
@@ -73,7 +73,7 @@ fn tcp_segments_carry_on_where_the_one_before_ended() {
 
 #[test]
 fn udp_datagrams_have_their_own_length() {
-    let (frame, offload) = merged(&plain(true, 1), Kind::Udp, &[7; 30], 20);
+    let (frame, offload) = merged(&plain(true, 1), GsoKind::Udp, &[7; 30], 20);
     let segments = segmented(&frame, &offload);
     assert_eq!(segments.iter().map(|s| get(s, 18 + 40 + 4)).collect::<Vec<_>>(), [28, 18]);
     assert_eq!(segments.iter().map(|s| get(s, 18 + 4)).collect::<Vec<_>>(), [28, 18]);
@@ -82,21 +82,21 @@ fn udp_datagrams_have_their_own_length() {
 /// An identification of zero that says nothing stays, as the kernel has it that merged such packets.
 #[test]
 fn identifications_count_up_unless_they_are_of_no_use() {
-    let identifications = |id: u16, atomic: bool, kind: Kind| {
+    let identifications = |id: u16, atomic: bool, kind: GsoKind| {
         let heads = [Head::Ethernet, Head::V4 { id, atomic, options: false }];
         let (frame, offload) = merged(&heads, kind, &[7; 30], 10);
         segmented(&frame, &offload).iter().map(|s| get(s, 18)).collect::<Vec<_>>()
     };
-    assert_eq!(identifications(0, true, Kind::Tcp), [0, 0, 0]);
-    assert_eq!(identifications(0, false, Kind::Tcp), [0, 1, 2]);
-    assert_eq!(identifications(9, true, Kind::Tcp), [9, 10, 11]);
-    assert_eq!(identifications(0, true, Kind::Udp), [0, 1, 2]);
+    assert_eq!(identifications(0, true, GsoKind::Tcp), [0, 0, 0]);
+    assert_eq!(identifications(0, false, GsoKind::Tcp), [0, 1, 2]);
+    assert_eq!(identifications(9, true, GsoKind::Tcp), [9, 10, 11]);
+    assert_eq!(identifications(0, true, GsoKind::Udp), [0, 1, 2]);
 }
 
 /// Datagrams that were merged with their checksums right come without a checksum to compute.
 #[test]
 fn checksums_that_were_not_left_undone_are_made_anew() {
-    for kind in [Kind::Tcp, Kind::Udp] {
+    for kind in [GsoKind::Tcp, GsoKind::Udp] {
         for heads in [plain(false, 1), plain(true, 0)] {
             let (frame, offload) = merged(&heads, kind, &[7; 250], 100);
             let checked = Offload { checksum: None, ..offload };
@@ -104,7 +104,7 @@ fn checksums_that_were_not_left_undone_are_made_anew() {
         }
     }
     // A datagram without a checksum has none afterwards.
-    let (mut frame, offload) = merged(&plain(false, 0), Kind::Udp, &[7; 250], 100);
+    let (mut frame, offload) = merged(&plain(false, 0), GsoKind::Udp, &[7; 250], 100);
     frame[40..42].fill(0);
     let checked = Offload { checksum: None, ..offload };
     for segment in segmented(&frame, &checked) {
@@ -114,8 +114,8 @@ fn checksums_that_were_not_left_undone_are_made_anew() {
 
 #[test]
 fn headers_that_are_not_what_was_said_are_refused() {
-    let (frame, offload) = merged(&plain(false, 0), Kind::Tcp, &[7; 250], 100);
-    let refused = |frame: &[u8], offload: &Offload| Segments::of(frame, offload) == Err(Malformed);
+    let (frame, offload) = merged(&plain(false, 0), GsoKind::Tcp, &[7; 250], 100);
+    let refused = |frame: &[u8], offload: &Offload| Segments::new(frame, offload) == Err(Malformed);
     assert!(refused(&frame[..66], &offload), "no payload");
     assert!(refused(&frame[..40], &offload), "cut in the header");
     assert!(refused(&frame, &offload.shifted(400)));
@@ -132,9 +132,9 @@ fn headers_that_are_not_what_was_said_are_refused() {
     // A length, a checksum and a protocol that the inner header cannot have.
     let heads = [Head::Ethernet, IPV4, Head::Udp { checksum: false }, Head::Vxlan];
     let heads = [&heads[..], &plain(false, 0)].concat();
-    let (frame, offload) = merged(&heads, Kind::Tcp, &[7; 250], 100);
+    let (frame, offload) = merged(&heads, GsoKind::Tcp, &[7; 250], 100);
     let inner = transport_of(&heads) - 20;
-    assert!(Segments::of(&frame, &offload).is_ok());
+    assert!(Segments::new(&frame, &offload).is_ok());
     for at in [3, 9, 15] {
         let mut other = frame.clone();
         other[inner + at] ^= 1;
@@ -146,7 +146,7 @@ fn headers_that_are_not_what_was_said_are_refused() {
 fn segments_in_tunnels_are_as_if_they_had_been_sent_one_by_one() {
     let payload: Vec<u8> = (0..2500).map(|at| (at * 7) as u8).collect();
     for heads in stacks() {
-        for kind in [Kind::Tcp, Kind::Udp] {
+        for kind in [GsoKind::Tcp, GsoKind::Udp] {
             let (frame, offload) = merged(&heads, kind, &payload, 999);
             let expected = pieces(&heads, kind, &payload, 999);
             assert_eq!(segmented(&frame, &offload), expected, "{kind:?} {heads:?}");
@@ -161,11 +161,11 @@ fn a_whole_may_be_longer_than_a_packet_can_be() {
         let heads = [Head::Ethernet, outer, Head::Udp { checksum: true }, Head::Vxlan];
         let heads = [&heads[..], &plain(false, 0)].concat();
         let payload = vec![7; 0xffff - 52];
-        let (frame, offload) = merged(&heads, Kind::Tcp, &payload, 1448);
-        assert_eq!(segmented(&frame, &offload), pieces(&heads, Kind::Tcp, &payload, 1448));
+        let (frame, offload) = merged(&heads, GsoKind::Tcp, &payload, 1448);
+        assert_eq!(segmented(&frame, &offload), pieces(&heads, GsoKind::Tcp, &payload, 1448));
         let too_long = Gso { size: 0xffff - 52, ..offload.gso.unwrap() };
         let too_long = Offload { gso: Some(too_long), ..offload };
-        assert_eq!(Segments::of(&frame, &too_long), Err(Malformed));
+        assert_eq!(Segments::new(&frame, &too_long), Err(Malformed));
     }
 }
 
@@ -177,7 +177,7 @@ proptest! {
         payload in proptest::collection::vec(any::<u8>(), 1..4000),
         size in 1..1500usize,
     ) {
-        let kind = if udp { Kind::Udp } else { Kind::Tcp };
+        let kind = if udp { GsoKind::Udp } else { GsoKind::Tcp };
         let (frame, offload) = merged(&heads, kind, &payload, size);
         let start = transport_of(&heads) + header_of(transport(kind));
         let segments = segmented(&frame, &offload);
@@ -206,7 +206,7 @@ proptest! {
         if let Ok(offload) = Offload::parse(&header) {
             wholes.push((frame, offload));
         }
-        let (mut frame, offload) = merged(&heads, Kind::Tcp, &[7; 100], 30);
+        let (mut frame, offload) = merged(&heads, GsoKind::Tcp, &[7; 100], 30);
         for (at, value) in changes {
             let at = usize::from(at) % frame.len();
             frame[at] = value;
@@ -214,7 +214,7 @@ proptest! {
         frame.truncate(frame.len() - usize::from(length) % frame.len());
         wholes.push((frame, offload));
         for (frame, offload) in wholes {
-            let Ok(mut segments) = Segments::of(&frame, &offload) else { continue };
+            let Ok(mut segments) = Segments::new(&frame, &offload) else { continue };
             while let Some(length) = segments.next_length() {
                 segments.write_next(&frame, &mut vec![0; length]);
             }
@@ -230,10 +230,10 @@ fn what_was_recorded_merged_is_cut_to_what_a_link_carries() {
         let network = transport_of(&heads) - if heads.contains(&IPV6) { 40 } else { 20 };
         // A TCP header of 32 bytes.
         let size = network + 1500 - (transport_of(&heads) + 32);
-        let (partial, offload) = merged(&heads, Kind::Tcp, &payload, size);
+        let (partial, offload) = merged(&heads, GsoKind::Tcp, &payload, size);
         let mut complete = partial.clone();
         offload.checksum.unwrap().complete(&mut complete).unwrap();
-        let wanted = pieces(&heads, Kind::Tcp, &payload, size);
+        let wanted = pieces(&heads, GsoKind::Tcp, &payload, size);
         assert_eq!(wanted[0].len(), network + 1500);
         for frame in [&partial, &complete] {
             let mut segments = Segments::of_recorded(frame, 1500, 9000).unwrap();
@@ -254,7 +254,7 @@ fn what_was_recorded_merged_is_cut_to_what_a_link_carries() {
 
 #[test]
 fn what_is_no_whole_packet_of_tcp_is_not_cut() {
-    let (frame, _) = merged(&plain(false, 0), Kind::Tcp, &[7; 5000], 1448);
+    let (frame, _) = merged(&plain(false, 0), GsoKind::Tcp, &[7; 5000], 1448);
     let cut = |frame: &[u8]| Segments::of_recorded(frame, 1500, 2000).is_some();
     assert!(cut(&frame));
     let with = |at: usize, value: u8| {
@@ -269,9 +269,9 @@ fn what_is_no_whole_packet_of_tcp_is_not_cut() {
     assert!(!cut(&with(20, 0x20)), "a fragment");
     assert!(!cut(&with(47, 0x12)), "SYN");
     assert!(!cut(&with(46, 0x40)), "a TCP header of 16 bytes");
-    let (datagrams, _) = merged(&plain(false, 0), Kind::Udp, &[7; 5000], 1000);
+    let (datagrams, _) = merged(&plain(false, 0), GsoKind::Udp, &[7; 5000], 1000);
     assert!(!cut(&datagrams), "where datagrams ended is not said");
     let heads = [Head::Ethernet, IPV4, Head::Udp { checksum: false }, Head::Vxlan];
     let heads = [&heads[..], &plain(false, 0)].concat();
-    assert!(!cut(&merged(&heads, Kind::Tcp, &[7; 5000], 1400).0), "a tunnel");
+    assert!(!cut(&merged(&heads, GsoKind::Tcp, &[7; 5000], 1400).0), "a tunnel");
 }

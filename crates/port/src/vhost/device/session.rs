@@ -19,7 +19,7 @@ use linerate_memory::{ForeignError, ForeignRegion, MapLimit, MapQuota};
 use crate::{
     link::Link,
     peer::{
-        LOOK, PATIENCE, event,
+        MESSAGE_TIMEOUT, POLL_INTERVAL, event,
         interrupt::{Interrupt, Interrupts},
         limit::Permit,
     },
@@ -31,8 +31,8 @@ use crate::{
         message::{self, InflightSpec, Message, RingAddress, feature, protocol},
         negotiator::{End, Session},
         packed::{Packed, PackedAreas},
-        place::{Control, Places},
         queue::{Fault, Queue},
+        queue_slot::{Control, QueueSlots},
         split::{Split, SplitAreas},
         transport,
     },
@@ -111,7 +111,7 @@ struct Vring {
 /// A connection.
 pub(in super::super) struct DeviceSession<'a> {
     socket: Arc<OwnedFd>,
-    places: Arc<Places>,
+    places: Arc<QueueSlots>,
     link: Arc<Link>,
     settings: &'a Settings,
     offer: Offer,
@@ -131,11 +131,11 @@ impl DeviceSession<'_> {
     pub(in super::super) fn begin<'a>(
         socket: &Arc<OwnedFd>,
         permit: &Arc<Permit>,
-        places: &Arc<Places>,
+        places: &Arc<QueueSlots>,
         link: &Arc<Link>,
         settings: &'a Settings,
     ) -> DeviceSession<'a> {
-        let queues = places.inward.len();
+        let queues = places.rx.len();
         DeviceSession {
             socket: Arc::clone(socket),
             places: Arc::clone(places),
@@ -148,7 +148,7 @@ impl DeviceSession<'_> {
             inflight: None,
             rings: (0..2 * queues).map(|_| Vring::default()).collect(),
             interrupts: Interrupts::new(&places.control, Arc::clone(permit) as _),
-            deadline: Some(Instant::now() + PATIENCE),
+            deadline: Some(Instant::now() + MESSAGE_TIMEOUT),
             was_up: false,
         }
     }
@@ -194,7 +194,7 @@ impl DeviceSession<'_> {
                 return Ok(true);
             }
             message::GET_QUEUE_NUM => {
-                let queues = self.places.inward.len() as u64;
+                let queues = self.places.rx.len() as u64;
                 self.reply(message, queues.to_ne_bytes().into())?;
                 return Ok(true);
             }
@@ -347,10 +347,10 @@ impl DeviceSession<'_> {
     fn control<T>(&self, index: usize, with: impl FnOnce(&mut dyn Control) -> T) -> Option<T> {
         let pair = index / 2;
         if takes_packets(index) {
-            let mut state = self.places.outward[pair].lock();
+            let mut state = self.places.tx[pair].lock();
             state.queue.as_deref_mut().map(|queue| with(queue))
         } else {
-            let mut state = self.places.inward[pair].lock();
+            let mut state = self.places.rx[pair].lock();
             state.queue.as_deref_mut().map(|queue| with(queue))
         }
     }
@@ -375,9 +375,9 @@ impl DeviceSession<'_> {
         ring.started = false;
         ring.base = position.unwrap_or(ring.base);
         if takes_packets(index) {
-            self.places.outward[index / 2].put(None);
+            self.places.tx[index / 2].put(None);
         } else {
-            let place = &self.places.inward[index / 2];
+            let place = &self.places.rx[index / 2];
             if let Some(kick) = &kick {
                 place.events().remove(kick);
             }
@@ -446,9 +446,9 @@ impl DeviceSession<'_> {
         if takes_packets(index) {
             let mergeable = self.has(feature::MRG_RXBUF);
             let queue = CopyOut::new(queue, call, header, mergeable, enabled);
-            self.places.outward[index / 2].put(Some(Box::new(queue)));
+            self.places.tx[index / 2].put(Some(Box::new(queue)));
         } else {
-            let place = &self.places.inward[index / 2];
+            let place = &self.places.rx[index / 2];
             if let Some(kick) = &ring.kick {
                 place.events().add(kick).map_err(|error| error.to_string())?;
             }
@@ -530,7 +530,7 @@ impl Session for DeviceSession<'_> {
     }
 
     fn next_look(&self) -> Duration {
-        LOOK
+        POLL_INTERVAL
     }
 }
 

@@ -7,15 +7,15 @@
 //! that copies packets is shared by both roles ([`copy_in`](super::copy_in),
 //! [`copy_out`](super::copy_out)).
 //!
-//! With `zero-copy` a second region is our arena, and buffers in it are lent ([`lent`]).
+//! With `zero-copy` a second region is our arena, and buffers in it are lent ([`in_flight`]).
 
 #[allow(unsafe_code, reason = "buffers lent to a peer, which has all of them mapped")]
-mod lent;
-mod lent_in;
-mod lent_out;
+mod in_flight;
 mod posted;
 mod ring;
 mod session;
+mod zero_copy_rx;
+mod zero_copy_tx;
 
 use linerate_memory::Arena;
 

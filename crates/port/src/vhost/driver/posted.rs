@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::ring::{Ring, Used};
 use crate::vhost::{
     memory::Memory,
-    queue::{Access, BATCH, Batch, Chain, Fault, Looked, Piece, Pieces, Plain, Queue, WRITE},
+    queue::{Access, BATCH, Batch, Chain, Fault, LookResult, Piece, Pieces, Plain, Queue, WRITE},
 };
 
 /// Offset of the number of buffers of a packet in its header.
@@ -113,9 +113,9 @@ impl<R: Ring> Queue for Posted<R> {
     }
 
     #[inline]
-    fn plain(&mut self, _: Access, list: &mut [Plain]) -> Looked {
+    fn plain(&mut self, _: Access, list: &mut [Plain]) -> LookResult {
         if self.missing > 0 {
-            return Looked { count: 0, odd: true };
+            return LookResult { count: 0, odd: true };
         }
         if self.taken.is_empty() {
             let mut fault = false;
@@ -125,7 +125,7 @@ impl<R: Ring> Queue for Posted<R> {
                 found.unwrap_or(0)
             });
             if fault {
-                return Looked { count: 0, odd: true };
+                return LookResult { count: 0, odd: true };
             }
             // How many buffers a packet has is in its header.
             for used in self.taken.list().iter().filter(|_| self.mergeable) {
@@ -136,7 +136,7 @@ impl<R: Ring> Queue for Posted<R> {
         for plain in list {
             let Some(&Used { number: id, written }) = self.taken.list().first() else { break };
             if self.count(id) > 1 {
-                return Looked { count, odd: true };
+                return LookResult { count, odd: true };
             }
             self.taken.next();
             // More than there is room for is nothing.
@@ -144,7 +144,7 @@ impl<R: Ring> Queue for Posted<R> {
             *plain = Plain { at: self.buffers.address(id), len, id };
             count += 1;
         }
-        Looked { count, odd: false }
+        LookResult { count, odd: false }
     }
 
     #[inline]
@@ -258,12 +258,12 @@ impl<R: Ring> Queue for Filled<R> {
     }
 
     #[inline]
-    fn plain(&mut self, _: Access, list: &mut [Plain]) -> Looked {
+    fn plain(&mut self, _: Access, list: &mut [Plain]) -> LookResult {
         if self.ring.room() < list.len() {
             self.reap();
         }
         if self.fault.is_some() {
-            return Looked { count: 0, odd: true };
+            return LookResult { count: 0, odd: true };
         }
         let mut count = 0;
         while let Some(plain) = list.get_mut(count)
@@ -272,7 +272,7 @@ impl<R: Ring> Queue for Filled<R> {
             *plain = Plain { at: self.buffers.address(id), len: self.buffers.len, id };
             count += 1;
         }
-        Looked { count, odd: false }
+        LookResult { count, odd: false }
     }
 
     #[inline]
@@ -351,17 +351,17 @@ mod tests {
         let buffers = Buffers { memory: Arc::clone(memory), at: 0x1000, stride: 0x100, len: 0x80 };
         let mut posted = Posted::new(ring, buffers, false);
         let mut list = [Plain::default(); 8];
-        assert_eq!(device.plain(Access::Write, &mut list), Looked { count: 4, odd: false });
+        assert_eq!(device.plain(Access::Write, &mut list), LookResult { count: 4, odd: false });
         list[..4].iter().for_each(|plain| device.give(plain.chain(), 0x40));
         device.publish();
         let mut taken = [Plain::default(); 8];
-        assert_eq!(posted.plain(Access::Read, &mut taken), Looked { count: 4, odd: false });
+        assert_eq!(posted.plain(Access::Read, &mut taken), LookResult { count: 4, odd: false });
         assert!((0..4).all(|at| (taken[at].at, taken[at].len) == (list[at].at, 0x40)));
         assert_eq!(posted.available(9), Ok(0));
         posted.give(taken[0].chain(), 0);
         posted.publish();
         // The others have packets that have not been copied.
-        assert_eq!(device.plain(Access::Write, &mut list), Looked { count: 1, odd: false });
+        assert_eq!(device.plain(Access::Write, &mut list), LookResult { count: 1, odd: false });
         assert_eq!(list[0].at, taken[0].at);
         taken[1..4].iter().for_each(|plain| posted.give(plain.chain(), 0));
         posted.publish();

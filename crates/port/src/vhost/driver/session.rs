@@ -16,16 +16,16 @@ use linerate_host::close::Closer;
 use linerate_memory::{Arena, ForeignRegion, stride_for};
 
 use super::{
-    lent::{self, Lent},
-    lent_in::{LentIn, Said},
-    lent_out::{LentOut, TABLE},
+    in_flight::{self, InFlight},
     posted::{Buffers, Filled, Posted},
     ring::{PackedRing, Ring, SplitRing},
+    zero_copy_rx::{Negotiated, ZeroCopyRx},
+    zero_copy_tx::{TABLE, ZeroCopyTx},
 };
 use crate::{
     link::Link,
     peer::{
-        LOOK, NEGOTIATION, PATIENCE, event,
+        MESSAGE_TIMEOUT, NEGOTIATION_TIMEOUT, POLL_INTERVAL, event,
         interrupt::{Interrupt, Interrupts},
         limit::Permit,
         wait,
@@ -38,8 +38,8 @@ use crate::{
         message::{self, Message, RingAddress, feature, protocol},
         negotiator::{End, Session},
         packed::{PackedAreas, ROUND},
-        place::{Inward, Outward, Place, Places},
         queue::{DESCRIPTOR, Fault, Piece},
+        queue_slot::{QueueSlot, QueueSlots, RxQueue, TxQueue},
         split::SplitAreas,
         transport::{self, Incoming, Received},
     },
@@ -86,13 +86,13 @@ enum Stage {
 }
 
 /// The queues of a pair, before workers have them.
-type Pair = (Box<dyn Inward>, Box<dyn Outward>, [Arc<Interrupt>; 2], OwnedFd);
+type Pair = (Box<dyn RxQueue>, Box<dyn TxQueue>, [Arc<Interrupt>; 2], OwnedFd);
 
 /// A connection.
 pub(in super::super) struct DriverSession {
     socket: Arc<OwnedFd>,
     closer: Closer,
-    places: Arc<Places>,
+    places: Arc<QueueSlots>,
     link: Arc<Link>,
     slots: u16,
     wanted: u64,
@@ -116,7 +116,7 @@ impl DriverSession {
     pub(in super::super) fn begin(
         socket: &Arc<OwnedFd>,
         permit: &Arc<Permit>,
-        places: &Arc<Places>,
+        places: &Arc<QueueSlots>,
         link: &Arc<Link>,
         settings: &Settings,
         closer: &Closer,
@@ -148,7 +148,7 @@ impl DriverSession {
             calls: Vec::new(),
             interrupts: Interrupts::new(&places.control, Arc::clone(permit) as _),
             begun,
-            deadline: begun + PATIENCE,
+            deadline: begun + MESSAGE_TIMEOUT,
         };
         session.say(message::SET_OWNER)?;
         session.say(message::GET_FEATURES)?;
@@ -171,7 +171,7 @@ impl DriverSession {
     /// Asks something, the answer to which is waited for.
     fn ask(&mut self, request: u32, stage: Stage) -> Result<(), End> {
         self.stage = stage;
-        self.deadline = (Instant::now() + PATIENCE).min(self.begun + NEGOTIATION);
+        self.deadline = (Instant::now() + MESSAGE_TIMEOUT).min(self.begun + NEGOTIATION_TIMEOUT);
         self.say(request)
     }
 
@@ -183,7 +183,7 @@ impl DriverSession {
                     return Err("a device older than virtio 1".into());
                 }
                 self.features = number & self.wanted;
-                if self.places.inward.len() == 1 {
+                if self.places.rx.len() == 1 {
                     self.features &= !feature::MQ;
                 }
                 if !self.has(feature::PROTOCOL_FEATURES) {
@@ -201,7 +201,7 @@ impl DriverSession {
             }
             (Stage::Queues, message::GET_QUEUE_NUM) => {
                 let most = usize::try_from(number).unwrap_or(usize::MAX);
-                self.count = most.clamp(1, self.places.inward.len());
+                self.count = most.clamp(1, self.places.rx.len());
                 self.prepare()
             }
             (Stage::Ready(pairs), message::GET_FEATURES) if pairs < self.count => {
@@ -234,7 +234,7 @@ impl DriverSession {
         let mut regions = vec![spec(OWN, size)];
         memory.add(regions[0], Arc::new(own));
         if let Some(arena) = &self.lent {
-            let file = lent::file(arena).map_err(|error| no_memory(error.to_string()))?;
+            let file = in_flight::file(arena).map_err(|error| no_memory(error.to_string()))?;
             regions.push(spec(LENT, arena.size()));
             let mapped = ForeignRegion::map(&file, arena.size() as u64);
             memory.add(regions[1], Arc::new(mapped.map_err(|error| no_memory(error.to_string()))?));
@@ -282,7 +282,7 @@ impl DriverSession {
             }
         }
         let kicks = [Arc::clone(&kicks[0]), Arc::clone(&kicks[1])];
-        let (inward, outward) = if packed {
+        let (rx, tx) = if packed {
             let ring = |index| self.ring(index, PackedAreas::lengths(self.slots), PackedAreas::new);
             let event = self.has(feature::EVENT_IDX);
             let [a, b] = [ring(2 * pair)?, ring(2 * pair + 1)?];
@@ -293,7 +293,7 @@ impl DriverSession {
             let [a, b] = [ring(2 * pair)?, ring(2 * pair + 1)?];
             self.queues(pair, (SplitRing::new(a, event), SplitRing::new(b, event)), &kicks)
         };
-        self.pairs.push((inward, outward, kicks, calls.swap_remove(0)));
+        self.pairs.push((rx, tx, kicks, calls.swap_remove(0)));
         self.ask(message::GET_FEATURES, Stage::Ready(pair + 1))
     }
 
@@ -317,7 +317,7 @@ impl DriverSession {
         pair: usize,
         (to_us, from_us): (R, R),
         kicks: &[Arc<Interrupt>; 2],
-    ) -> (Box<dyn Inward>, Box<dyn Outward>) {
+    ) -> (Box<dyn RxQueue>, Box<dyn TxQueue>) {
         let layout = self.layout();
         let behind = |index: usize| OWN + (layout.ring(index) + layout.rest()) as u64;
         let mergeable = self.has(feature::MRG_RXBUF);
@@ -325,13 +325,13 @@ impl DriverSession {
         let memory = || Arc::clone(&self.memory);
         let [to_us_kick, from_us_kick] = kicks.each_ref().map(Arc::clone);
         if let Some(arena) = &self.lent {
-            let lent = || Lent::new(arena, LENT, self.slots);
-            let said = Said { header: HEADER, mergeable, offloads };
+            let lent = || InFlight::new(arena, LENT, self.slots);
+            let said = Negotiated { header: HEADER, mergeable, offloads };
             let header = Piece { at: behind(2 * pair + 1), len: HEADER as u32 };
             let tables = self.has(feature::INDIRECT).then(|| header.at + ALIGN as u64);
             let form = (tables, self.has(feature::PACKED));
-            let outward = LentOut::new(from_us, from_us_kick, lent(), memory(), header, form);
-            (Box::new(LentIn::new(to_us, to_us_kick, lent(), memory(), &said)), Box::new(outward))
+            let tx = ZeroCopyTx::new(from_us, from_us_kick, lent(), memory(), header, form);
+            (Box::new(ZeroCopyRx::new(to_us, to_us_kick, lent(), memory(), &said)), Box::new(tx))
         } else {
             let buffers = |index: usize| Buffers {
                 memory: memory(),
@@ -351,14 +351,14 @@ impl DriverSession {
 
     /// Workers have the queues.
     fn go_up(&mut self) -> Result<(), End> {
-        for (pair, (inward, outward, kicks, call)) in self.pairs.drain(..).enumerate() {
-            let events = self.places.inward[pair].events();
+        for (pair, (rx, tx, kicks, call)) in self.pairs.drain(..).enumerate() {
+            let events = self.places.rx[pair].events();
             events.add(&call).map_err(|error| error.to_string())?;
             self.calls.push(call);
             // This first: an element that answers the first packet that comes in has a way for the
             // answer.
-            self.places.outward[pair].put(Some(outward));
-            self.places.inward[pair].put(Some(inward));
+            self.places.tx[pair].put(Some(tx));
+            self.places.rx[pair].put(Some(rx));
             // It may have looked before there were buffers.
             kicks.iter().for_each(|kick| kick.raise());
         }
@@ -405,21 +405,21 @@ impl Session for DriverSession {
     }
 
     fn next_look(&self) -> Duration {
-        LOOK
+        POLL_INTERVAL
     }
 }
 
 impl Drop for DriverSession {
     fn drop(&mut self) {
         self.places.set_active(0);
-        let inward: Vec<_> = self.places.inward.iter().map(Place::take).collect();
-        let outward: Vec<_> = self.places.outward.iter().map(Place::take).collect();
-        for (place, call) in self.places.inward.iter().zip(&self.calls) {
+        let rx: Vec<_> = self.places.rx.iter().map(QueueSlot::take).collect();
+        let tx: Vec<_> = self.places.tx.iter().map(QueueSlot::take).collect();
+        for (place, call) in self.places.rx.iter().zip(&self.calls) {
             place.events().remove(call);
         }
         if self.lent.is_some() && self.stage == Stage::Up {
             let (socket, queues) = (Arc::clone(&self.socket), 2 * self.count as u32);
-            self.closer.close(Halt { socket, queues, _inward: inward, _outward: outward });
+            self.closer.close(Halt { socket, queues, _rx: rx, _tx: tx });
         }
     }
 }
@@ -428,14 +428,14 @@ impl Drop for DriverSession {
 struct Halt {
     socket: Arc<OwnedFd>,
     queues: u32,
-    _inward: Vec<Option<Box<dyn Inward>>>,
-    _outward: Vec<Option<Box<dyn Outward>>>,
+    _rx: Vec<Option<Box<dyn RxQueue>>>,
+    _tx: Vec<Option<Box<dyn TxQueue>>>,
 }
 
 impl Drop for Halt {
     /// Makes the device stop its queues, and waits until it has, its time is over, or it is gone.
     fn drop(&mut self) {
-        let until = Instant::now() + LOOK;
+        let until = Instant::now() + POLL_INTERVAL;
         let asked = (0..self.queues).all(|index| {
             let question = Message::of_state(message::GET_VRING_BASE, index, 0);
             transport::send(&self.socket, &question).is_ok()

@@ -26,7 +26,7 @@ use serde::Serialize;
 
 use self::play::{Outcome, Switch, play};
 use self::suite::{Case, Suite};
-use super::{Args, Who};
+use super::{Args, SwitchName};
 use crate::{peers, shell};
 
 /// Longest time of a case. Its own waits end after 30 s each.
@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     fs::create_dir_all(&logs)?;
     let theirs = theirs(args, &suite, &cases, &folder, &logs)?;
     let ours = match args.only {
-        Some(Who::Ovs) => Outcomes::new(),
+        Some(SwitchName::Ovs) => Outcomes::new(),
         _ => {
             let program = match &args.program {
                 Some(program) => program.canonicalize()?,
@@ -157,7 +157,7 @@ fn theirs(
         known = serde_json::from_slice(&text)?;
     }
     let wanted: Vec<Case> = match args.only {
-        Some(Who::Ours) => Vec::new(),
+        Some(SwitchName::Ours) => Vec::new(),
         _ => {
             cases.iter().filter(|c| args.again || !known.contains_key(&c.number)).cloned().collect()
         }
@@ -245,7 +245,7 @@ fn report(args: &Args, rows: &[Row], logs: &Path) -> Result<()> {
     let ours = rows.iter().filter(both).count();
     eprintln!("of {} cases Open vSwitch passes {theirs}, and ours {ours} of these", rows.len());
     eprintln!("logs are in {}", logs.display());
-    if args.only == Some(Who::Ovs) {
+    if args.only == Some(SwitchName::Ovs) {
         return Ok(());
     }
     let outdated: Vec<usize> =

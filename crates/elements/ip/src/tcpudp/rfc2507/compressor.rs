@@ -1,6 +1,6 @@
 //! `RFC2507Comp`: compresses TCP/IP headers.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::{ANY, COMPRESSED, CONNECTIONS, FULL, HEADERS, Headers, change::Change};
@@ -36,7 +36,7 @@ pub(in crate::tcpudp) const CLASS: Class = Class {
     ports: "1/1",
     annotates: true,
     drops: &["no buffer", "no IP header", "longer than a buffer"],
-    deals: true,
+    order_dependent: true,
     cost: "The headers of a packet, and those of 14 connections that it is looked for among.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
         -> CheckIPHeader -> RFC2507Comp -> RFC2507Decomp -> Discard;",
@@ -65,7 +65,7 @@ fn compressible(bytes: &[u8]) -> Option<Headers> {
 
 /// Puts bytes in front of a packet.
 #[inline]
-fn put<const N: usize>(packet: &mut PacketMut<'_>, bytes: [u8; N]) -> Way {
+fn put<const N: usize>(packet: &mut PacketMut<'_>, bytes: [u8; N]) -> Verdict {
     if !packet.prepend(N) {
         return Err(Exit::Drop(TOO_LONG));
     }
@@ -95,7 +95,7 @@ impl Compressor {
 
 impl Step for Compressor {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         if packet.network() != 0 {
             return Err(Exit::Drop(NO_HEADER));
         }

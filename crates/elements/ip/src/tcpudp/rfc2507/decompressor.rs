@@ -1,6 +1,6 @@
 //! `RFC2507Decomp`: restores TCP/IP headers.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Way};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::{
@@ -30,7 +30,7 @@ pub(in crate::tcpudp) const CLASS: Class = Class {
         "longer than a buffer",
         "not of a compressor",
     ],
-    deals: true,
+    order_dependent: true,
     cost: "The headers of a packet, and a checksum of 20 bytes.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
         -> CheckIPHeader -> RFC2507Comp -> RFC2507Decomp -> Discard;",
@@ -52,7 +52,7 @@ impl Decompressor {
 
 impl Step for Decompressor {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Way {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
         match *packet.bytes() {
             [] | [_] => return Err(Exit::Drop(TOO_SHORT)),
             [ANY, ..] => {

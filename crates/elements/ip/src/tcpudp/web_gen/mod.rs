@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use linerate_graph::{Arg, Class, Context, Element, Ipv4OrPrefix, Ipv4Prefix, Make};
+use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Ipv4OrPrefix, Ipv4Prefix};
 use linerate_kit::{ip::LEAST, random::Random};
 use linerate_memory::{Frame, Slot};
 
@@ -256,7 +256,7 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl WebGen {
-    fn new(make: &mut Make<'_>) -> WebGen {
+    fn new(make: &mut ElementBuilder<'_>) -> WebGen {
         let Ipv4OrPrefix(prefix) = make.need("PREFIX");
         let server = make.get("DST").unwrap_or(Ipv4Addr::UNSPECIFIED);
         let rate = make.need::<i32>("RATE");

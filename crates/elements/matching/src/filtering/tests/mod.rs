@@ -7,7 +7,7 @@ mod random;
 mod reference;
 
 use linerate_graph::{Names, Plan, Scope, lang::Globals, load};
-use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, Survey};
+use linerate_memory::{Arena, ArenaOptions, Frame, HeaderCache, PoolCache};
 
 use super::{
     Expression,
@@ -67,7 +67,11 @@ impl Bench {
                 let mut packet = self.arena.writable(slot).expect("not shared");
                 packet.mark_headers(14, 14 + usize::from(bytes[14] & 15) * 4);
             }
-            answers.extend_from_slice(matcher.run(&self.arena, &mut frame, &mut Survey::new(256)));
+            answers.extend_from_slice(matcher.run(
+                &self.arena,
+                &mut frame,
+                &mut HeaderCache::new(256),
+            ));
             self.pool.give(&mut frame);
         }
         answers

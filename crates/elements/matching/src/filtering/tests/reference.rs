@@ -3,7 +3,7 @@
 use super::super::{
     kind::Sides,
     rules::Rule,
-    tree::{Comparison, Header, Primitive, Tree, What},
+    tree::{Comparison, Condition, Header, Primitive, Tree},
 };
 use crate::decision::To;
 
@@ -51,30 +51,30 @@ fn fulfils(primitive: &Primitive, packet: &[u8]) -> bool {
         Sides::Either => source || destination,
     };
     let of_transport = match primitive.what {
-        What::Port { .. } | What::TcpFlags(_) => true,
-        What::Field { header, .. } => header == Header::Transport,
+        Condition::Port { .. } | Condition::TcpFlags(_) => true,
+        Condition::Field { header, .. } => header == Header::Transport,
         _ => false,
     };
     if !primitive.protocol.is_none_or(is_protocol) || of_transport && !first_fragment {
         return false;
     }
     let said = match primitive.what {
-        What::Protocols(number) => is_protocol(number),
-        What::ProtocolNumber(number) => compares(number, u32::from(ip[9])),
-        What::Host { sides, address: wanted, mask } => {
+        Condition::Protocols(number) => is_protocol(number),
+        Condition::ProtocolNumber(number) => compares(number, u32::from(ip[9])),
+        Condition::Host { sides, address: wanted, mask } => {
             let is = |at: usize| address(at) & mask == wanted & mask;
             on_sides(sides, is(12), is(16))
         }
-        What::Ethernet { sides, address: wanted, mask } => {
+        Condition::Ethernet { sides, address: wanted, mask } => {
             let is = |at: usize| (0..6).all(|k| (packet[at + k] ^ wanted[k]) & mask[k] == 0);
             on_sides(sides, is(6), is(0))
         }
-        What::Port { sides, number } => {
+        Condition::Port { sides, number } => {
             on_sides(sides, compares(number, port(0)), compares(number, port(2)))
         }
-        What::TcpFlags(flags) => transport[13] & flags == flags,
-        What::Fragment => fragment & 0x3fff != 0,
-        What::Field { header, offset, length, value } => {
+        Condition::TcpFlags(flags) => transport[13] & flags == flags,
+        Condition::Fragment => fragment & 0x3fff != 0,
+        Condition::Field { header, offset, length, value } => {
             let bytes = if header == Header::Network { ip } else { transport };
             let bit = |at: u32| bytes[at as usize / 8] >> (7 - at % 8) & 1;
             let number = (offset..offset + length).fold(0, |n, at| n << 1 | u32::from(bit(at)));

@@ -11,7 +11,9 @@ use std::{
     },
 };
 
-use linerate_graph::{Arg, Class, Context, Element, Handler, Inert, Make, OffWorker, Scope};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Handler, Inert, OffWorker, Scope,
+};
 use linerate_memory::{Frame, Meta, Slot};
 
 use super::element::shared_table;
@@ -85,7 +87,7 @@ const COMPLAINTS: usize = 5;
 
 /// Reports made already, by all elements together.
 #[derive(Debug, Default)]
-struct Complained(AtomicUsize);
+struct ReportCount(AtomicUsize);
 
 struct Lookup {
     outputs: usize,
@@ -94,7 +96,7 @@ struct Lookup {
 }
 
 impl Lookup {
-    fn make(make: &mut Make<'_>) -> Box<dyn Element> {
+    fn make(make: &mut ElementBuilder<'_>) -> Box<dyn Element> {
         let associations = make.world.common();
         let new = || Tunnels::new(associations);
         let Some(tunnels) = shared_table(make, new) else { return Box::new(Inert) };
@@ -127,7 +129,7 @@ impl Lookup {
     ) -> Result<usize, usize> {
         let address = || Ipv4Addr::from(get_four(&meta.destination, 0));
         let Some(Target { gateway, mut output, index, association }) = target else {
-            let said = &cx.world().common::<Complained>().0;
+            let said = &cx.world().common::<ReportCount>().0;
             if said.fetch_add(1, Relaxed) < COMPLAINTS {
                 let text = format!("IPsecRouteTable: no route for {}\n", address());
                 cx.console().report(&text);

@@ -26,21 +26,21 @@ pub(super) struct Target {
 
 /// A route and where it leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct TunnelRoute {
     pub(super) address: u32,
     pub(super) mask: u32,
     pub(super) target: Target,
 }
 
 /// A tunnel as it is written.
-pub(super) struct Written {
+pub(super) struct ParsedTunnel {
     pub(super) index: u32,
     /// The first sequence number.
     pub(super) start: u32,
     pub(super) association: Association,
 }
 
-impl Way {
+impl TunnelRoute {
     /// As the table of routes has it: instead of an output the place of the
     /// target.
     pub(super) fn route(&self, place: usize) -> Route<u32> {
@@ -54,7 +54,7 @@ pub(super) fn parse(
     scope: &Scope<'_>,
     removing: bool,
     say: &dyn Fn(&str),
-) -> Option<(Way, Option<Written>)> {
+) -> Option<(TunnelRoute, Option<ParsedTunnel>)> {
     let parts = words(text);
     let mut parts = parts.iter().copied().peekable();
     let Ipv4OrPrefix(prefix) = Ipv4OrPrefix::parse(parts.next()?, scope).ok()?;
@@ -81,11 +81,11 @@ pub(super) fn parse(
     };
     let gateway = gateway.unwrap_or(0);
     let target = Target { gateway, output, index: 0, association: 0 };
-    Some((Way { address: prefix.address.to_bits() & mask, mask, target }, written))
+    Some((TunnelRoute { address: prefix.address.to_bits() & mask, mask, target }, written))
 }
 
 /// Reads `SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE`.
-fn tunnel(words: &[&str], say: &dyn Fn(&str)) -> Option<Written> {
+fn tunnel(words: &[&str], say: &dyn Fn(&str)) -> Option<ParsedTunnel> {
     let mut right = true;
     let mut wrong = |name: &str, what: &str| {
         right = false;
@@ -130,13 +130,13 @@ fn tunnel(words: &[&str], say: &dyn Fn(&str)) -> Option<Written> {
         return None;
     };
     let association = Association::new(encryption, authentication, start, window);
-    Some(Written { index, start, association })
+    Some(ParsedTunnel { index, start, association })
 }
 
 /// A route as Click shows it, in columns or with spaces between, with the keys of
 /// its tunnel.
-pub(super) fn text(way: &Way, keys: Option<&Association>, columns: bool) -> String {
-    let Way { address, mask, target } = way;
+pub(super) fn text(way: &TunnelRoute, keys: Option<&Association>, columns: bool) -> String {
+    let TunnelRoute { address, mask, target } = way;
     let route = Route::new(*address, *mask, target.gateway, target.output);
     let mut text = crate::routing::route::text(&route, columns);
     if target.index != 0

@@ -7,7 +7,7 @@ use std::{
 
 use linerate_graph::Scope;
 
-use super::target::{self, Target, Way, Written};
+use super::target::{self, ParsedTunnel, Target, TunnelRoute};
 use crate::{
     ipsec::association::{Association, Associations},
     routing::{
@@ -61,9 +61,9 @@ impl Tunnels {
         scope: &Scope<'_>,
         removing: bool,
         say: &dyn Fn(&str),
-    ) -> Option<Way> {
+    ) -> Option<TunnelRoute> {
         let (mut way, written) = target::parse(text, scope, removing, say)?;
-        if let Some(Written { index, start, association }) = written {
+        if let Some(ParsedTunnel { index, start, association }) = written {
             let number = self.associations.add(association)?;
             (way.target.index, way.target.association) = (index, number);
             if index == 0 || start == 0 {
@@ -77,7 +77,7 @@ impl Tunnels {
     }
 
     /// Adds a route, in place of one for the same prefix where `replace` says so.
-    pub(super) fn add(&self, way: &Way, replace: bool) -> Result<(), String> {
+    pub(super) fn add(&self, way: &TunnelRoute, replace: bool) -> Result<(), String> {
         let mut change = self.change();
         self.add_in(&mut change, way, replace)?;
         self.finish(change)
@@ -94,7 +94,7 @@ impl Tunnels {
     pub(super) fn add_in(
         &self,
         change: &mut Change<'_, u32>,
-        way: &Way,
+        way: &TunnelRoute,
         replace: bool,
     ) -> Result<(), String> {
         let place = {
@@ -108,7 +108,11 @@ impl Tunnels {
 
     /// Removes a route. Where it leads must be as it is, unless the output is
     /// below zero.
-    pub(super) fn remove_in(&self, change: &mut Change<'_, u32>, way: &Way) -> Result<(), String> {
+    pub(super) fn remove_in(
+        &self,
+        change: &mut Change<'_, u32>,
+        way: &TunnelRoute,
+    ) -> Result<(), String> {
         let absent = || format!("route '{}' not found", target::text(way, None, false));
         let mut route = way.route(0);
         if way.target.output >= 0 {
@@ -127,10 +131,10 @@ impl Tunnels {
         self.targets().get(place as usize).copied().unwrap_or(none)
     }
 
-    fn refusal(&self, way: &Way, refusal: &Refusal<u32>) -> String {
+    fn refusal(&self, way: &TunnelRoute, refusal: &Refusal<u32>) -> String {
         match refusal {
             Refusal::Exists(old) => {
-                let old = Way { target: self.target(old.output), ..way.clone() };
+                let old = TunnelRoute { target: self.target(old.output), ..way.clone() };
                 format!("conflict with existing route '{}'", self.text(&old, false))
             }
             Refusal::Mask => {
@@ -140,7 +144,7 @@ impl Tunnels {
         }
     }
 
-    fn text(&self, way: &Way, columns: bool) -> String {
+    fn text(&self, way: &TunnelRoute, columns: bool) -> String {
         let keys: Option<Arc<Association>> = self.associations.get(way.target.association);
         target::text(way, keys.as_deref(), columns)
     }
@@ -150,7 +154,7 @@ impl Tunnels {
         let mut text = String::new();
         self.table.for_each(|route| {
             let target = self.target(route.output);
-            let way = Way { address: route.address, mask: route.mask, target };
+            let way = TunnelRoute { address: route.address, mask: route.mask, target };
             text += &(self.text(&way, true) + "\n");
         });
         text

@@ -8,9 +8,9 @@ use linerate_model::{
 use super::{add_model, add_published, forward, rate};
 use crate::{
     calibration::{Calibrated, forwarder},
-    point::{Driver, Forward, Kind as Point, PollRate, Record, Touch, value},
+    point::{Driver, Forward, Point, PollRate, Record, Touch, value},
     report::{
-        Axis, Figure, Kind, Scale, Series,
+        Axis, Figure, Scale, Series, SeriesSource,
         build::{published::BURST, sweep::Sweep},
     },
 };
@@ -101,7 +101,7 @@ pub(super) fn stack(records: &[Record], calibrated: &Calibrated) -> Option<Figur
     );
     let mut figure = probe.done(&caption)?;
     let part = |name: &str, part: &dyn Fn(f64) -> f64| {
-        Series::line(name, Kind::Stacked, places.iter().map(|&work| (work, part(work))))
+        Series::line(name, SeriesSource::Stacked, places.iter().map(|&work| (work, part(work))))
     };
     figure.series = vec![
         part("C_IO (ring ports)", &|_| io.get()),

@@ -2,9 +2,9 @@
 
 use super::add_published;
 use crate::{
-    point::{Case, Destinations, InlinePath, Kind as Point, Record, value},
+    point::{Case, Destinations, InlinePath, Point, Record, value},
     report::{
-        Axis, Figure, Kind, Scale,
+        Axis, Figure, Scale, SeriesSource,
         build::{
             published::{INLINE, SWITCH},
             sweep::Sweep,
@@ -95,7 +95,7 @@ pub(super) fn inline(records: &[Record]) -> Option<Figure> {
         }
         _ => None,
     };
-    sweep.measured(value::LOST, Kind::Measured, key, |_, lost| 1.0 - lost);
+    sweep.measured(value::LOST, SeriesSource::Measured, key, |_, lost| 1.0 - lost);
     if sweep.is_empty() {
         return None;
     }

@@ -4,8 +4,8 @@ use linerate_model::units::PacketsPerSecond;
 
 use crate::{
     calibration::Calibrated,
-    point::{Idle, Kind as Point, Latency, Record, value},
-    report::{Axis, Figure, Kind, Scale, Series, build::sweep::Sweep},
+    point::{Idle, Latency, Point, Record, value},
+    report::{Axis, Figure, Scale, Series, SeriesSource, build::sweep::Sweep},
 };
 
 fn polled(point: &Point) -> Option<&Latency> {
@@ -37,7 +37,7 @@ pub(super) fn vector_load(records: &[Record], calibrated: &Calibrated) -> Option
             let mean = fitted.service.mean_vector(capacity * (load / 100.0)).get();
             (load, mean / (1.0 - (-mean).exp()))
         });
-        sweep.add(Series::line("model", Kind::Fitted, predicted));
+        sweep.add(Series::line("model", SeriesSource::Fitted, predicted));
     }
     sweep.done("Of rounds that had packets. The busier the loop, the more packets wait for it.")
 }
@@ -67,7 +67,7 @@ pub(super) fn latency(records: &[Record], calibrated: &Calibrated) -> Option<Fig
                 (load, fitted.service.mean_latency(offered).get() * 1e9)
             })
             .collect();
-        sweep.add(Series::line("polling, model", Kind::Fitted, predicted));
+        sweep.add(Series::line("polling, model", SeriesSource::Fitted, predicted));
     }
     sweep.done(
         "From when a packet was due to when it came back, packets at random times, while nobody held \

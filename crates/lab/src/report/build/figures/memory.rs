@@ -3,7 +3,7 @@
 use super::rate;
 use crate::{
     calibration::Calibrated,
-    point::{Forward, Kind as Point, Pages, Record, value},
+    point::{Forward, Pages, Point, Record, value},
     report::{
         Axis, Figure, Scale,
         build::{names::pages_name, sweep::Sweep},

@@ -2,7 +2,7 @@
 
 use super::rate;
 use crate::{
-    point::{Cluster, Driver, Forward, Kind as Point, Pipeline, Record, Touch, value},
+    point::{Cluster, Driver, Forward, Pipeline, Point, Record, Touch, value},
     report::{
         Axis, Figure, Scale,
         build::{names::words, sweep::Sweep},

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{Numbers, Ring, Used};
 use crate::vhost::{
-    packed::{AVAILABLE, PackedAreas, Position, USED, silence, wants, wish},
+    packed::{AVAILABLE, PackedAreas, Position, USED, event_at, event_off, needs_event},
     queue::{Fault, NEXT, Piece, fields, word_of},
 };
 
@@ -112,7 +112,7 @@ impl Ring for PackedRing {
         // Pairs with the device's fence between the event it wants and its last look.
         fence(Ordering::SeqCst);
         let event = self.areas.device().load(Ordering::Relaxed);
-        wants(event, self.event_index, self.areas.size(), old, new)
+        needs_event(event, self.event_index, self.areas.size(), old, new)
     }
 
     #[inline]
@@ -152,12 +152,12 @@ impl Ring for PackedRing {
     }
 
     fn arm(&mut self) {
-        let wish = wish(self.seen, self.event_index);
-        self.areas.driver().store(wish, Ordering::Relaxed);
+        let event = event_at(self.seen, self.event_index);
+        self.areas.driver().store(event, Ordering::Relaxed);
     }
 
     #[inline]
     fn disarm(&mut self) {
-        self.areas.driver().store(silence(), Ordering::Relaxed);
+        self.areas.driver().store(event_off(), Ordering::Relaxed);
     }
 }

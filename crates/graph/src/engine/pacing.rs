@@ -1,0 +1,210 @@
+//! Pacing of tasks that must not run ahead of others.
+//!
+//! A task takes many turns at once where no result depends on it. Results depend on it where a queue
+//! overflows: a reader that takes all there is in one go makes room that packets one at a time would
+//! not have found, and a burst finds less where another task has filled the queue before its turn.
+//! So where a queue may be filled beyond its room, a task that takes packets out of it takes as many
+//! turns as it has before the next turn of those that fill it, and so does a task that fills it
+//! beside one with bursts. A task that fills it alone is bound by the room there is, and waits only
+//! for readers that take whole bursts of the packets there and send them to the next queue.
+//!
+//! Results depend on it, too, where an element looks at how many packets wait: tasks that fill or
+//! empty such a queue take one turn at a time.
+//!
+//! A reader that finds nothing and is woken by no queue looks again when all tasks have run. Where
+//! results depend on its turns it looks again behind the next turn that can have a packet for it:
+//! else what others send in many turns would overflow a queue that it would have emptied in between.
+
+use std::collections::HashSet;
+
+use super::{
+    context::{Context, Limit, Node},
+    tasks::Turn,
+};
+use crate::plan::{Plan, PlanElement, Processing};
+
+/// A search for tasks that bring packets to another.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    /// How many there have been.
+    number: u64,
+    /// Tasks whose feeders have not been looked at. Empty between searches, kept for its capacity.
+    open: Vec<usize>,
+}
+
+/// A task that another one does not run ahead of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PacingPeer {
+    task: usize,
+    /// The queue that both come to.
+    store: usize,
+    /// The part that `task` has there.
+    part: PacingRole,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PacingRole {
+    /// It sends packets there that may find no room; whether the first that is taken out wakes it
+    /// when the queue is full.
+    Overruns { is_woken: bool },
+    /// It sends packets there, and bursts of it may find no room.
+    Fills { is_woken: bool },
+    /// It takes packets out, bursts at once, and sends them to where others wait.
+    Empties,
+}
+
+/// Finds the tasks that each one must not run ahead of. `pulled` are the queues it takes packets
+/// out of.
+pub(super) fn connect_pacing_peers(plan: &Plan, pulled: &[Vec<usize>], nodes: &mut [Node]) {
+    let mut found = Vec::new();
+    for (reader, stores) in pulled.iter().enumerate() {
+        let sends_on = nodes[reader].limits.iter().any(|limit| limit.store);
+        for &store in stores {
+            for &filler in nodes[store].pushers.iter().filter(|filler| **filler != reader) {
+                let is_woken = nodes[store].feeders.here.contains(&filler);
+                let part = if may_overrun(plan, &nodes[filler], filler, store) {
+                    PacingRole::Overruns { is_woken }
+                } else {
+                    PacingRole::Fills { is_woken }
+                };
+                found.push((reader, PacingPeer { task: filler, store, part }));
+                if sends_on {
+                    found.push((
+                        filler,
+                        PacingPeer { task: reader, store, part: PacingRole::Empties },
+                    ));
+                }
+            }
+        }
+    }
+    for (store, node) in nodes.iter().enumerate() {
+        let pushers = &node.pushers;
+        for &filler in pushers.iter().filter(|filler| plan.is_given(**filler, "BURST")) {
+            let part = PacingRole::Fills { is_woken: false };
+            let others = pushers.iter().filter(|other| **other != filler);
+            found.extend(others.map(|other| (*other, PacingPeer { task: filler, store, part })));
+        }
+    }
+    found.into_iter().for_each(|(task, peer)| nodes[task].pacing_peers.push(peer));
+}
+
+/// Returns true if packets of a task may find no room in a queue. Those of one do not that stops
+/// when it is full, and sends nothing elsewhere.
+fn may_overrun(plan: &Plan, filler: &Node, at: usize, store: usize) -> bool {
+    let copied = |limit: &Limit| limit.element == store && limit.copies > 1;
+    !plan.elements[at].class.stops || filler.fulls != [store] || filler.limits.iter().any(copied)
+}
+
+/// Returns true if a task pulls packets through elements that may drop some of them, or send them
+/// elsewhere.
+pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
+    let (mut seen, mut open) = (HashSet::new(), vec![task]);
+    while let Some(at) = open.pop() {
+        let element = &plan.elements[at];
+        let pulls = element.sources.iter().zip(&element.inputs);
+        let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
+        for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
+            let PlanElement { class, inputs, outputs, .. } = &plan.elements[from];
+            if !seen.insert(from) || inputs.contains(&Processing::Push) {
+                continue;
+            }
+            // A lack of buffers is no rule of an element.
+            let drops = class.drops.iter().any(|reason| !reason.starts_with("no buffer"));
+            // Where it has no second output, packets for that are lost.
+            let sends_elsewhere =
+                class.processing.ends_with("ah") || outputs.contains(&Processing::Push);
+            if drops || sends_elsewhere {
+                return true;
+            }
+            open.push(from);
+        }
+    }
+    false
+}
+
+/// Finds the tasks that fill or empty queues whose length an element looks at.
+pub(super) fn connect_observed(plan: &Plan, nodes: &mut [Node]) {
+    let elements = plan.elements.iter().enumerate();
+    let mut observed: Vec<usize> =
+        elements.flat_map(|(at, element)| (element.class.observes)(plan, at)).collect();
+    observed.sort_unstable();
+    observed.dedup();
+    for store in observed {
+        let pushers = std::mem::take(&mut nodes[store].pushers);
+        pushers.iter().for_each(|task| nodes[*task].is_observed = true);
+        nodes[store].pushers = pushers;
+        // One that holds packets itself.
+        nodes[store].is_observed = true;
+        let pullers = std::mem::take(&mut nodes[store].pullers.here);
+        pullers.iter().for_each(|task| nodes[*task].is_observed = true);
+        nodes[store].pullers.here = pullers;
+    }
+}
+
+impl Context {
+    /// Returns the number of turns a task may take before the turn of another that it must not run
+    /// ahead of.
+    #[inline(never)]
+    pub(super) fn turns_in_step(&self, task: usize) -> usize {
+        if self.nodes[task].is_observed {
+            return 1;
+        }
+        let mut turns = usize::MAX;
+        let pacing_peers = self.nodes[task].pacing_peers.iter().filter(|peer| self.counts(peer));
+        for &PacingPeer { task: other, store, part } in pacing_peers {
+            if self.tasks.is_ready(other) {
+                turns = turns.min(self.tasks.turns_before(task, other));
+                continue;
+            }
+            let is_woken = match part {
+                PacingRole::Overruns { is_woken } | PacingRole::Fills { is_woken } => {
+                    is_woken && self.nodes[store].full
+                }
+                PacingRole::Empties => {
+                    let store = self.runtimes[store].element.as_deref();
+                    store.is_some_and(|store| store.ready() == Some(0))
+                }
+            };
+            if is_woken {
+                return 1;
+            }
+        }
+        turns
+    }
+
+    /// Whether results depend on the turns of a rival.
+    fn counts(&self, peer: &PacingPeer) -> bool {
+        matches!(peer.part, PacingRole::Overruns { .. }) || self.runtimes[peer.task].counted
+    }
+
+    /// The first turn of other tasks that can have packets for one that has found none, where results
+    /// depend on when it takes them: of those that fill what it empties, or wake these where they sleep.
+    #[inline(never)]
+    pub(super) fn turn_of_feeders(&mut self, task: usize) -> Option<Turn> {
+        let Node { pacing_peers, is_observed, .. } = &self.nodes[task];
+        if !is_observed && !pacing_peers.iter().any(|peer| self.counts(peer)) {
+            return None;
+        }
+        let Context { nodes, tasks, search: Search { number, open }, .. } = self;
+        *number += 1;
+        nodes[task].searched = *number;
+        open.push(task);
+        let mut first: Option<Turn> = None;
+        while let Some(at) = open.pop() {
+            for peer in 0..nodes[at].pacing_peers.len() {
+                let PacingPeer { task: feeder, part, .. } = nodes[at].pacing_peers[peer];
+                if part == PacingRole::Empties || nodes[feeder].searched == *number {
+                    continue;
+                }
+                nodes[feeder].searched = *number;
+                if tasks.is_ready(feeder) {
+                    let turn = tasks.turn(feeder);
+                    first = Some(first.map_or(turn, |first| first.min(turn)));
+                } else {
+                    open.push(feeder);
+                }
+            }
+        }
+        first
+    }
+}
