@@ -24,7 +24,7 @@
 //!
 //! `VECTOR=256 cargo test -p linerate --test corpus` runs them in frames of so many packets, where
 //! `click` would choose single ones. A line `# in frames: WHY` below the title says that another
-//! order of events shows then, which is left to chance (docs/order.md); such cases are left out.
+//! order of events shows then, which is left to chance (docs/design/order.md); such cases are left out.
 
 use std::{
     collections::HashSet,

@@ -60,7 +60,7 @@
 //! **1.05 / 1.06 with 1 M**, 0.89 / 0.89 with 4 M; keys added at 0.45 to 0.60 of its cost. With a
 //! million, our index (16 MiB) and its (8 MiB) differ by what the last cache can hold.
 //! On Sapphire Rapids, quiet, best / median: 0.94 / 0.90 and 0.83 / 0.76 with 1 M, 0.92 / 0.81 and 0.86 / 0.82 with 4 M
-//! (`docs/design/alternatives.md`).
+//! (`docs/design/lookup.md`).
 //!
 //! Few keys, and tables of up to a thousand entries, are looked up one after the other: 20 instead of 41
 //! cycles for a single key, 16.6 instead of 17.0 at bursts of 32 with 1,000 entries (`linerate-bench exact`,

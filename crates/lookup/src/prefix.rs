@@ -75,7 +75,7 @@
 //! eight addresses stay together as long as one of them is not decided (`poptrie::wide`): moving
 //! them between lists took more than half of a step of eight.
 //!
-//! Of DIR-24-8 there is no such path. Gathers were tried (`docs/design/alternatives.md`) and lose to a plain loop,
+//! Of DIR-24-8 there is no such path. Gathers were tried (`docs/design/lookup.md`) and lose to a plain loop,
 //! which waits for memory and not for instructions.
 //!
 //! The default route is beside the structure because in it that route is every word:

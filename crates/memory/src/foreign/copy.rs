@@ -50,7 +50,7 @@ unsafe fn copy_any(from: *const u8, to: *mut u8, len: usize) {
     unsafe {
         match len {
             // Faster than the processor's own loop where another processor has the lines
-            // (docs/design/alternatives.md, memif and vhost).
+            // (docs/design/ports.md, stores of 64 bytes).
             WIDE.. if std::arch::is_x86_feature_detected!("avx") => copy_wide(from, to, len),
             STRING.. => {
                 std::arch::asm!(
