@@ -16,7 +16,7 @@ use std::{
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{
     Bytes, isolate,
-    peers::{VictimPeers, LENGTHS, Station, memory, wait_for},
+    peers::{LENGTHS, Station, VictimPeers, memory, wait_for},
     show,
 };
 use linerate_memory::Arena;

@@ -134,7 +134,8 @@ impl World {
     /// A round of the good member: packets to it, and from it.
     fn honest(&mut self) {
         let mut frame = self.packets(3, self.good.lent);
-        let lent = self.server.enqueue_shared(&[self.good.id], &mut frame).expect("a whole ring").packets;
+        let lent =
+            self.server.enqueue_shared(&[self.good.id], &mut frame).expect("a whole ring").packets;
         self.pool.give(&mut frame);
         let HonestMember { id, member, pool, frame, lent: all, back } = &mut self.good;
         *all = all.wrapping_add(lent as u8);

@@ -24,7 +24,7 @@ const CYCLIC: [(&str, usize); 14] = [
     ("crates/flow", 5),
     ("crates/graph", 20),
     ("crates/lab", 4),
-    ("crates/memory", 5),
+    ("crates/memory", 4),
     ("crates/model", 2),
     ("crates/pcap", 5),
     ("crates/port", 20),
@@ -109,16 +109,16 @@ impl Imports {
         while at < tokens.len() {
             let next = tokens.get(at + 1);
             match (&tokens[at], ident(tokens.get(at)).as_deref()) {
-                (TokenTree::Punct(punct), _) if punct.as_char() == '#' => {
-                    if next.is_some_and(is_for_tests) {
-                        // The item ends with its block or a semicolon.
-                        let ends = |token: &TokenTree| match token {
-                            TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
-                            token => is_punct(Some(token), ';'),
-                        };
-                        let item = tokens[at..].iter().position(ends);
-                        at = item.map_or(tokens.len(), |length| at + length);
-                    }
+                (TokenTree::Punct(punct), _)
+                    if punct.as_char() == '#' && next.is_some_and(is_for_tests) =>
+                {
+                    // The item ends with its block or a semicolon.
+                    let ends = |token: &TokenTree| match token {
+                        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+                        token => is_punct(Some(token), ';'),
+                    };
+                    let item = tokens[at..].iter().position(ends);
+                    at = item.map_or(tokens.len(), |length| at + length);
                 }
                 // Not `use<'a>` of a bound.
                 (_, Some("use")) if !is_punct(next, '<') => {
@@ -131,7 +131,7 @@ impl Imports {
                 }
                 (_, Some("mod")) if next.is_some() => {
                     let name = ident(next).expect("a module has a name");
-                    let inner = [module, &[name.clone()]].concat();
+                    let inner = [module, std::slice::from_ref(&name)].concat();
                     match tokens.get(at + 2) {
                         Some(TokenTree::Group(group)) => {
                             self.scan(group.stream(), &children.join(&name), &inner);

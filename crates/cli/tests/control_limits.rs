@@ -112,7 +112,7 @@ fn it_goes_on_when_descriptors_run_out() {
 
 #[test]
 fn the_soft_limit_of_descriptors_is_raised() {
-    let listening = Listening::start("ulimit -Hn 300; ulimit -Sn 200; ");
+    let listening = Listening::start("ulimit -Sn 200; ulimit -Hn 300; ");
     let limits = fs::read_to_string(format!("/proc/{}/limits", listening.program.id())).unwrap();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
     assert_eq!(files.split_whitespace().collect::<Vec<_>>(), ["300", "300", "files"]);

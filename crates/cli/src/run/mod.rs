@@ -243,7 +243,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     let side_task = side_task.map(|side_task| {
         let (control, loader, screen) = (control.clone(), Arc::clone(&loader), screen.clone());
         let task = move || {
-            side_task(&RunningHandle { control: &control, loader: &loader, screen: &screen })
+            side_task(&RunningHandle { control: &control, loader: &loader, screen: &screen });
         };
         thread::Builder::new().name("changes".into()).spawn(task)
     });

@@ -146,7 +146,7 @@ fn every_class_is_tried_or_named() {
         match why {
             Ok(()) if named => wrong.push(format!("{} can be tried", class.name)),
             Err(why) if !named && !class.external_input => {
-                wrong.push(format!("{}: {why}", class.name))
+                wrong.push(format!("{}: {why}", class.name));
             }
             _ => {}
         }

@@ -137,7 +137,7 @@ fn fragment(packet: &[u8], datagram: &[u8], part: Range<usize>, number: u16) -> 
     } else {
         ip[2..4].copy_from_slice(&(20 + data.len() as u16).to_be_bytes());
         ip[4..6].copy_from_slice(&number.to_be_bytes());
-        ip[6..8].copy_from_slice(&(from / 8 | u16::from(more) << 13).to_be_bytes());
+        ip[6..8].copy_from_slice(&((from / 8) | (u16::from(more) << 13)).to_be_bytes());
         ip[10..12].fill(0);
         let sum = checksum(sum_of(ip));
         ip[10..12].copy_from_slice(&sum);
@@ -204,7 +204,7 @@ fn flags(packet: &[u8]) -> Option<u8> {
     (packet[tag + 23] == 6).then(|| packet[tag + 47])
 }
 
-/// An error about TCP, of IPv4. Open vSwitch 3.1 spoils the packet that such an error of ICMPv6
+/// An error about TCP, of IPv4. Open vSwitch 3.1 spoils the packet that such an error of `ICMPv6`
 /// quotes.
 fn is_about_tcp(packet: &[u8]) -> bool {
     let tag = if packet[12..14] == [0x81, 0] { 4 } else { 0 };

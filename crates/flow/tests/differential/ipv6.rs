@@ -53,7 +53,7 @@ fn ip(v4: &[u8], is_quoted: bool) -> Vec<u8> {
     ip
 }
 
-/// The message of ICMPv6 in the place of an echo, its reply or an error.
+/// The message of `ICMPv6` in the place of an echo, its reply or an error.
 fn message(v4: &[u8]) -> Vec<u8> {
     let kind = match v4[0] {
         8 => [128, 0],

@@ -99,10 +99,8 @@ fn next_gives_a_packet_or_none() {
     // SAFETY: as above.
     let bytes = unsafe { pcap_next(b.0, &raw mut header) };
     // SAFETY: it was just given.
-    assert_eq!(
-        unsafe { crate::support::Packet::from_raw(&raw const header, bytes) }.bytes,
-        frame(3)
-    );
+    let packet = unsafe { crate::support::Packet::from_raw(&raw const header, bytes) };
+    assert_eq!(packet.bytes, frame(3));
 }
 
 #[test]

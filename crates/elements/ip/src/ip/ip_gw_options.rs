@@ -103,7 +103,7 @@ impl Element for IpGwOptions {
         let Context { pool, header_cache, clock, .. } = cx;
         let mut options = Options { mine, wrong, clock, now: None };
         pool.arena().process_headers(frame, header_cache, &mut options, |_, slot, exit| {
-            exits.push(slot, exit)
+            exits.push(slot, exit);
         });
         cx.leave(exits);
     }

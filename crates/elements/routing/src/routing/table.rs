@@ -325,7 +325,7 @@ impl<A: Family> Routes<A> {
 
     pub(super) fn remove_odd(&mut self, route: &Route<A>) {
         self.noncontiguous_masks.iter_mut().for_each(|noncontiguous_masks| {
-            noncontiguous_masks.retain(|old| old.key() != route.key())
+            noncontiguous_masks.retain(|old| old.key() != route.key());
         });
     }
 }
