@@ -66,7 +66,7 @@ impl Switch {
         };
         connection.set_read_timeout(Some(TIMEOUT)).expect("a time");
         let mut switch = Switch { process, connection, stream: Stream::new() };
-        switch.send(&[Message::Hello(Hello::of(&[Version::V13]))]);
+        switch.send(&[Message::Hello(Hello::from_versions(&[Version::V13]))]);
         assert!(matches!(switch.next(), Message::Hello(_)));
         switch
     }

@@ -6,13 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
-pub mod connection;
+pub mod conntrack;
 pub mod control;
 pub mod edit;
 pub mod export;
 pub mod key;
+pub mod mac_learning;
 pub mod meter;
-pub mod normal;
 pub mod pipeline;
 pub mod switch;
 pub mod table;

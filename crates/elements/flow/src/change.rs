@@ -17,7 +17,7 @@ pub(crate) fn without_quotes(text: &str) -> &str {
 
 /// Parses each line with content.
 fn read<T>(text: &str, parse: impl Fn(&str) -> Result<T, TextError>) -> Result<Vec<T>, String> {
-    let parse = |line: linerate_flow::text::Line<'_>| {
+    let parse = |line: linerate_flow::text::TextLine<'_>| {
         parse(line.text)
             .map_err(|error| format!("line {}: {}", line.number, error.shown(line.text)))
     };

@@ -6,27 +6,27 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use linerate_flow::connection::{FragmentLimits, Shown, TimeoutPolicy, Tracker};
+use linerate_flow::conntrack::{ConnectionInfo, FragmentLimits, TimeoutPolicy, Tracker};
 use linerate_flow::key::{Key, Mask, of_match};
 use linerate_flow::text::Syntax;
 use linerate_flow::wire::{Field, Version};
 use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope};
 
-use crate::{change::without_quotes, switches::Home};
+use crate::{change::without_quotes, switches::SwitchHandle};
 
 /// Connections that are listed by default.
-const TOLD: usize = 10_000;
+const MAX_LISTED: usize = 10_000;
 
 /// The match that is a prerequisite of matches on connections.
 const TRACKED: &str = "ct_state=+trk-inv";
 
 /// The handlers of a switch's connections.
-pub(crate) struct Connections(pub(crate) Arc<Home>);
+pub(crate) struct Connections(pub(crate) Arc<SwitchHandle>);
 
 impl OffWorker for Connections {
     fn read(&self, _: &Scope<'_>, handler: &str, parameter: &str) -> HandlerResult {
         let switch = self.0.switch();
-        let tracker = &switch.memory().tracker;
+        let tracker = &switch.shared_state().tracker;
         match handler {
             "connections" => list(tracker, parameter, self.0.now()).map_err(HandlerError::refused),
             "connection_count" => Ok(tracker.len().to_string()),
@@ -39,7 +39,7 @@ impl OffWorker for Connections {
 
     fn write(&self, _: &Scope<'_>, handler: &str, value: &str) -> HandlerResult {
         let switch = self.0.switch();
-        let tracker = &switch.memory().tracker;
+        let tracker = &switch.shared_state().tracker;
         let value = without_quotes(value);
         let done = match handler {
             "flush_connections" => flush(tracker, value),
@@ -96,11 +96,11 @@ fn list(tracker: &Tracker, text: &str, now: u64) -> Result<String, String> {
             let wrong = || format!("limit={number}: write a number of connections");
             (number.parse().map_err(|_| wrong())?, rest)
         }
-        None => (TOLD, text),
+        None => (MAX_LISTED, text),
     };
     let filter = filter(text)?;
-    let (shown, others) = tracker.some(now, most, |shown| shown.is_like(&filter));
-    let line = |shown: &Shown| format!("{shown},timeout={}\n", shown.seconds(now));
+    let (shown, others) = tracker.list(now, most, |info| info.is_like(&filter));
+    let line = |info: &ConnectionInfo| format!("{info},timeout={}\n", info.seconds(now));
     let mut lines: Vec<String> = shown.iter().map(line).collect();
     lines.sort_unstable();
     let mut told = lines.concat();
@@ -112,7 +112,7 @@ fn list(tracker: &Tracker, text: &str, now: u64) -> Result<String, String> {
 
 fn flush(tracker: &Tracker, text: &str) -> Result<(), String> {
     let filter = filter(text)?;
-    tracker.flush(|shown| shown.is_like(&filter));
+    tracker.flush(|info| info.is_like(&filter));
     Ok(())
 }
 

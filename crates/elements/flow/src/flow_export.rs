@@ -208,21 +208,21 @@ fn interface(port: &Arc<SwitchPort>) -> Interface {
 
 impl Element for FlowExport {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
-        let home = switches::find(cx.world(), &self.switch);
-        let home = home.ok_or("the switch has not been made")?;
+        let handle = switches::find(cx.world(), &self.switch);
+        let handle = handle.ok_or("the switch has not been made")?;
         let time = clock_gettime(ClockId::Monotonic);
         let monotonic = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
         let clock_offset = cx.steady().wrapping_sub(monotonic);
         let options = ExportOptions { clock_offset, ..self.options.clone() };
         // It may be another switch later, and must not keep this one from being dropped.
-        let switch = Arc::downgrade(&home);
+        let switch = Arc::downgrade(&handle);
         let interfaces = move || {
-            let switch = switch.upgrade().map(|home| home.switch());
+            let switch = switch.upgrade().map(|handle| handle.switch());
             switch.map_or(Vec::new(), |switch| switch.snapshot().ports().map(interface).collect())
         };
         let exporter = Exporter::start(options, interfaces).map_err(|error| error.to_string())?;
         let exporter = Arc::new(exporter);
-        home.export(Some(Arc::clone(&exporter)));
+        handle.export(Some(Arc::clone(&exporter)));
         self.exporter = Some(exporter);
         Ok(())
     }
@@ -230,11 +230,11 @@ impl Element for FlowExport {
     fn close(&mut self, cx: &mut Context) {
         let own = self.exporter.take();
         // Of a replaced configuration, the switch may have another by now.
-        if let Some(home) = switches::find(cx.world(), &self.switch)
-            && let (Some(own), Some(other)) = (own, home.exporter())
+        if let Some(handle) = switches::find(cx.world(), &self.switch)
+            && let (Some(own), Some(other)) = (own, handle.exporter())
             && Arc::ptr_eq(&own, &other)
         {
-            home.export(None);
+            handle.export(None);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use linerate_flow::cache::{Drop, FastPath, Options};
+use linerate_flow::cache::{Drop, FlowCache, Options};
 use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
 use linerate_flow::table::PortCount;
 use linerate_flow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
@@ -16,14 +16,13 @@ use linerate_packet::MacAddr;
 use linerate_port::{Interest, Wake};
 
 use crate::{
-    FAMILY,
-    bell::Bell,
-    change,
+    FAMILY, change,
     connections::Connections,
+    dump,
     out::Out,
-    shown,
-    switches::{self, Home},
+    switches::{self, SwitchHandle},
     trace,
+    wakeup::Wakeup,
 };
 
 /// The timer: adds counts, expires flows, and reads link states.
@@ -161,9 +160,9 @@ pub(crate) const CLASS: Class = Class {
 };
 
 struct FlowSwitch {
-    home: Arc<Home>,
+    handle: Arc<SwitchHandle>,
     switch: Arc<Switch>,
-    fast: FastPath,
+    fast: FlowCache,
     worker: Arc<WorkerState>,
     ports: Vec<u32>,
     names: Vec<String>,
@@ -177,12 +176,12 @@ struct FlowSwitch {
     /// Whether [`Element::idle`] was requested.
     asked: bool,
     expired: u64,
-    /// Number of the last change of its home's switch or exporter that was taken.
+    /// Number of the last change of its handle's switch or exporter that was taken.
     changes: u64,
     /// When a flow expires next.
     next: Option<u64>,
     /// Set if a controller or command uses the switch.
-    bell: Option<Arc<Bell>>,
+    wakeup: Option<Arc<Wakeup>>,
 }
 
 impl FlowSwitch {
@@ -218,24 +217,24 @@ impl FlowSwitch {
             datapath: u64::from_be_bytes([0, 0, a, b, c, d, e, f]),
             ..SwitchOptions::default()
         };
-        let home = make.shared(|| Home::new(Switch::new(options)));
+        let handle = make.shared(|| SwitchHandle::new(Switch::new(options)));
         let is_first = make.replica().index == 0;
         if is_first {
             let name = make.plan().elements[make.element()].name.clone();
-            switches::put(make.world, &name, &home);
+            switches::put(make.world, &name, &handle);
             if make.predecessor().is_some() {
-                home.await_predecessor();
+                handle.await_predecessor();
             }
         }
-        let switch = home.switch();
+        let switch = handle.switch();
         let options = Options { entries: entries as usize, ..Options::default() };
         let ports: Vec<u32> = (1..=ports as u32).collect();
         Some(FlowSwitch {
-            fast: FastPath::new(&ports, options).with_tables(switch.snapshot()),
+            fast: FlowCache::new(&ports, options).with_tables(switch.snapshot()),
             worker: switch.worker(),
             links: is_first.then(|| LinkWatcher::new(make)),
             switch,
-            home,
+            handle,
             ports,
             names,
             address,
@@ -246,7 +245,7 @@ impl FlowSwitch {
             expired: 0,
             changes: 0,
             next: None,
-            bell: None,
+            wakeup: None,
         })
     }
 
@@ -294,26 +293,26 @@ impl FlowSwitch {
         }
     }
 
-    /// Takes the switch and the exporter that its home has now.
+    /// Takes the switch and the exporter that its handle has now.
     #[inline]
     fn settle(&mut self) {
-        if self.home.changes() != self.changes {
+        if self.handle.changes() != self.changes {
             self.move_in();
         }
     }
 
     #[cold]
     fn move_in(&mut self) {
-        self.changes = self.home.changes();
-        let switch = self.home.switch();
+        self.changes = self.handle.changes();
+        let switch = self.handle.switch();
         if !Arc::ptr_eq(&switch, &self.switch) {
             self.worker = switch.worker();
-            let fast = FastPath::new(&self.ports, self.options);
+            let fast = FlowCache::new(&self.ports, self.options);
             self.fast = fast.with_tables(switch.snapshot());
             self.switch = switch;
             self.asked = false;
         }
-        self.fast.set_exporter(self.home.exporter());
+        self.fast.set_exporter(self.handle.exporter());
     }
 
     /// Returns the time of the next tick.
@@ -321,14 +320,14 @@ impl FlowSwitch {
         if self.asked || self.has_due(now) {
             return Some(now + TICK_TIME);
         }
-        if self.fast.has_to_tell() {
+        if self.fast.has_flows_to_export() {
             return Some(now + EXPIRE_TIME);
         }
-        let waits = self.switch.memory().tracker.has_fragments();
-        let is_known = self.fast.totals().entries > 0 || self.bell.is_some() || waits;
+        let waits = self.switch.shared_state().tracker.has_fragments();
+        let is_known = self.fast.totals().entries > 0 || self.wakeup.is_some() || waits;
         let calm = is_known.then_some(now + CALM_TIME);
         // The controlling thread expires flows.
-        let expires = self.next.filter(|_| self.bell.is_none());
+        let expires = self.next.filter(|_| self.wakeup.is_none());
         let expires = expires.map(|next| next.max(now + EXPIRE_TIME));
         [calm, expires].into_iter().flatten().min()
     }
@@ -347,7 +346,7 @@ impl FlowSwitch {
             self.fast.flush(now);
             self.worker.done();
         }
-        if self.home.is_controlled() {
+        if self.handle.is_controlled() {
             self.send_injected(cx, now);
         }
     }
@@ -414,9 +413,9 @@ impl Element for FlowSwitch {
             self.follow_links(now);
             self.next = self.switch.expire(now, EXPIRED);
             self.switch.expire_hosts(now);
-            self.switch.memory().tracker.expire(now);
+            self.switch.shared_state().tracker.expire(now);
         }
-        let tracker = &self.switch.memory().tracker;
+        let tracker = &self.switch.shared_state().tracker;
         tracker.expire_fragments(now);
         let lost = tracker.take_lost_fragments();
         if lost > 0 {
@@ -429,8 +428,8 @@ impl Element for FlowSwitch {
 
     /// Sends packets of controllers.
     fn run(&mut self, cx: &mut Context, _: &mut Frame) -> Next {
-        let Some(bell) = &self.bell else { return Next::Sleep };
-        bell.clear();
+        let Some(wakeup) = &self.wakeup else { return Next::Sleep };
+        wakeup.clear();
         let now = cx.steady();
         self.settle();
         self.attend(cx, now);
@@ -438,7 +437,7 @@ impl Element for FlowSwitch {
     }
 
     fn wake(&mut self) -> Wake<'_> {
-        self.bell.as_ref().map_or(Wake::Never, |bell| Wake::Fd(bell.as_fd(), Interest::Read))
+        self.wakeup.as_ref().map_or(Wake::Never, |wakeup| Wake::Fd(wakeup.as_fd(), Interest::Read))
     }
 
     fn idle(&mut self, cx: &mut Context) {
@@ -448,23 +447,23 @@ impl Element for FlowSwitch {
     }
 
     fn off_worker(&self) -> Option<Arc<dyn OffWorker>> {
-        Some(Arc::new(Connections(Arc::clone(&self.home))))
+        Some(Arc::new(Connections(Arc::clone(&self.handle))))
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         let now = cx.steady();
         if self.is_first {
-            self.home.set_time(now);
+            self.handle.set_time(now);
             self.add_ports(now);
-            if self.home.is_controlled() {
-                let bell = Arc::new(Bell::new().map_err(|error| error.to_string())?);
-                self.home.set_bell(&bell);
-                self.bell = Some(bell);
+            if self.handle.is_controlled() {
+                let wakeup = Arc::new(Wakeup::new().map_err(|error| error.to_string())?);
+                self.handle.set_wakeup(&wakeup);
+                self.wakeup = Some(wakeup);
                 cx.schedule();
                 cx.set_timer(TICK, now + CALM_TIME);
             }
         }
-        if let Some(file) = self.file.as_ref().filter(|_| !self.home.is_restored()) {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.handle.is_restored()) {
             let text = fs::read_to_string(file).map_err(|error| error.to_string());
             text.and_then(|text| change::add_flows(&self.switch, &text, now))
                 .map_err(|error| format!("{}: {error}", file.display()))?;
@@ -477,22 +476,22 @@ impl Element for FlowSwitch {
         let now = cx.steady();
         old.fast.flush(now);
         old.worker.set_working(false);
-        let switch = old.home.switch();
+        let switch = old.handle.switch();
         if switch.options().tables == self.switch.options().tables {
-            // A replica on a worker that had none before takes nothing over: it sees that its home
-            // has changed.
-            self.home.adopt(&switch);
+            // A replica on a worker that had none before takes nothing over: it sees that its
+            // handle has changed.
+            self.handle.adopt(&switch);
             self.settle();
             self.add_ports(now);
         }
-        self.home.settle();
+        self.handle.settle();
     }
 
     fn close(&mut self, cx: &mut Context) {
         self.fast.flush(cx.steady());
         self.fast.set_exporter(None);
         self.worker.set_working(false);
-        self.home.settle();
+        self.handle.settle();
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {
@@ -504,10 +503,10 @@ impl Element for FlowSwitch {
             "cache" => {
                 let mut entries: Vec<_> = self.fast.entries().collect();
                 entries.sort_by_key(|shown| std::cmp::Reverse(shown.packets));
-                entries.iter().map(|entry| shown::entry(entry, now)).collect()
+                entries.iter().map(|entry| dump::entry(entry, now)).collect()
             }
             "cache_count" => self.fast.totals().entries.to_string(),
-            "hits" => (counts.together + counts.found + counts.searched).to_string(),
+            "hits" => (counts.frame_hits + counts.found + counts.searched).to_string(),
             "misses" => counts.decided.to_string(),
             "refused" => counts.refused.to_string(),
             "flows" => {

@@ -3,18 +3,18 @@
 
 use linerate_graph::Class;
 
-mod bell;
 mod change;
 mod connections;
+mod dump;
 mod flow_export;
 mod flow_switch;
 mod open_flow;
 mod out;
-mod shown;
 pub mod switches;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod wakeup;
 
 const FAMILY: &str = "flow";
 

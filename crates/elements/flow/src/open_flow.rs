@@ -255,13 +255,13 @@ impl OpenFlow {
 
     /// Starts the agent, or returns the reason against it.
     fn start(&mut self, cx: &Context) -> Result<(), String> {
-        let home = switches::find(cx.world(), &self.settings.switch);
-        let home = home.ok_or("the switch has not been made")?;
+        let handle = switches::find(cx.world(), &self.settings.switch);
+        let handle = handle.ok_or("the switch has not been made")?;
         let time = clock_gettime(ClockId::Monotonic);
         let monotonic = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
         let clock_offset = cx.steady().wrapping_sub(monotonic);
         let options = AgentOptions { clock_offset, ..self.settings.options.clone() };
-        let agent = Agent::start(home.switch(), options);
+        let agent = Agent::start(handle.switch(), options);
         self.agent = Some(agent.map_err(|error| cx.world().failed(error))?);
         Ok(())
     }
@@ -286,14 +286,14 @@ impl Element for OpenFlow {
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        let home = switches::find(cx.world(), &self.settings.switch);
-        if home.as_ref().is_some_and(|home| home.is_awaited()) {
+        let handle = switches::find(cx.world(), &self.settings.switch);
+        if handle.as_ref().is_some_and(|handle| handle.is_awaited()) {
             // The switch is on a worker that has not changed over yet.
             cx.set_timer(LOOK, cx.steady() + WAIT_TIME);
             return;
         }
         let agent = self.agent.as_ref().map(Agent::switch);
-        if home.zip(agent).is_some_and(|(home, switch)| Arc::ptr_eq(&home.switch(), switch)) {
+        if handle.zip(agent).is_some_and(|(handle, switch)| Arc::ptr_eq(&handle.switch(), switch)) {
             return;
         }
         self.agent = None;

@@ -13,17 +13,17 @@ use linerate_flow::switch::Switch;
 use linerate_graph::BuildContext;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::bell::Bell;
+use crate::wakeup::Wakeup;
 
 /// The switch of an element, shared by its replicas and its controlling threads.
 #[derive(Debug)]
-pub struct Home {
+pub struct SwitchHandle {
     switch: Mutex<Arc<Switch>>,
     is_controlled: AtomicBool,
     is_restored: AtomicBool,
     /// Whether that of the configuration before is still to come.
     is_awaited: AtomicBool,
-    bell: Mutex<Option<Arc<Bell>>>,
+    wakeup: Mutex<Option<Arc<Wakeup>>>,
     exporter: Mutex<Option<Arc<Exporter>>>,
     /// Number of changes of switch or exporter.
     changes: AtomicU64,
@@ -31,14 +31,14 @@ pub struct Home {
     clock_offset: AtomicU64,
 }
 
-impl Home {
-    pub(crate) fn new(switch: Arc<Switch>) -> Home {
-        Home {
+impl SwitchHandle {
+    pub(crate) fn new(switch: Arc<Switch>) -> SwitchHandle {
+        SwitchHandle {
             switch: Mutex::new(switch),
             is_controlled: AtomicBool::new(false),
             is_restored: AtomicBool::new(false),
             is_awaited: AtomicBool::new(false),
-            bell: Mutex::default(),
+            wakeup: Mutex::default(),
             exporter: Mutex::default(),
             changes: AtomicU64::new(0),
             clock_offset: AtomicU64::new(0),
@@ -95,7 +95,7 @@ impl Home {
             self.changes.fetch_add(1, Ordering::Release);
         }
         drop(own);
-        self.leave_bell();
+        self.pass_wakeup();
     }
 
     /// Ends the wait for the switch of the configuration before.
@@ -103,16 +103,16 @@ impl Home {
         self.is_awaited.store(false, Ordering::Release);
     }
 
-    /// Sets the bell that wakes a worker when a packet is injected.
-    pub(crate) fn set_bell(&self, bell: &Arc<Bell>) {
-        *self.bell.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(bell));
-        self.leave_bell();
+    /// Sets the wakeup of a worker, for when a packet is injected.
+    pub(crate) fn set_wakeup(&self, wakeup: &Arc<Wakeup>) {
+        *self.wakeup.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(wakeup));
+        self.pass_wakeup();
     }
 
-    fn leave_bell(&self) {
-        let bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(bell) = bell {
-            self.switch().call_on_injection(Arc::new(move || bell.ring()));
+    fn pass_wakeup(&self) {
+        let wakeup = self.wakeup.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(wakeup) = wakeup {
+            self.switch().call_on_injection(Arc::new(move || wakeup.wake()));
         }
     }
 
@@ -144,7 +144,7 @@ struct Switches(Mutex<All>);
 
 #[derive(Debug, Default)]
 struct All {
-    homes: HashMap<String, Arc<Home>>,
+    handles: HashMap<String, Arc<SwitchHandle>>,
     /// Names of controlled switches, made or not yet.
     controlled: HashSet<String>,
     /// Names of switches with a state to be restored.
@@ -153,19 +153,19 @@ struct All {
 
 /// The switch of the element of this name.
 #[must_use]
-pub fn find(world: &BuildContext, element: &str) -> Option<Arc<Home>> {
+pub fn find(world: &BuildContext, element: &str) -> Option<Arc<SwitchHandle>> {
     let all = world.common::<Switches>();
     let all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-    all.homes.get(element).map(Arc::clone)
+    all.handles.get(element).map(Arc::clone)
 }
 
 /// Marks the switch of this name as controlled, which may not have been made yet: as
-/// [`Home::control`].
+/// [`SwitchHandle::control`].
 pub fn control(world: &BuildContext, element: &str) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(home) = all.homes.get(element) {
-        home.control();
+    if let Some(handle) = all.handles.get(element) {
+        handle.control();
     }
     all.controlled.insert(element.to_owned());
 }
@@ -175,18 +175,18 @@ pub fn control(world: &BuildContext, element: &str) {
 pub(crate) fn restore(world: &BuildContext, element: &str) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(home) = all.homes.get(element) {
-        home.is_restored.store(true, Ordering::Release);
+    if let Some(handle) = all.handles.get(element) {
+        handle.is_restored.store(true, Ordering::Release);
     }
     all.restored.insert(element.to_owned());
 }
 
-pub(crate) fn put(world: &BuildContext, element: &str, home: &Arc<Home>) {
+pub(crate) fn put(world: &BuildContext, element: &str, handle: &Arc<SwitchHandle>) {
     let all = world.common::<Switches>();
     let mut all = all.0.lock().unwrap_or_else(PoisonError::into_inner);
     if all.controlled.contains(element) {
-        home.control();
+        handle.control();
     }
-    home.is_restored.store(all.restored.contains(element), Ordering::Release);
-    all.homes.insert(element.to_owned(), Arc::clone(home));
+    handle.is_restored.store(all.restored.contains(element), Ordering::Release);
+    all.handles.insert(element.to_owned(), Arc::clone(handle));
 }

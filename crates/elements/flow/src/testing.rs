@@ -24,9 +24,9 @@ pub(crate) fn wait_until(mut condition: impl FnMut() -> bool) {
 }
 
 /// Stops the run when dropped, also by a panic of the controlling thread.
-pub(crate) struct Stops(pub(crate) Control);
+pub(crate) struct StopOnDrop(pub(crate) Control);
 
-impl Drop for Stops {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -48,7 +48,7 @@ impl Controller {
         let link = link.expect("waited for");
         link.set_read_timeout(Some(PATIENCE)).expect("a time");
         let mut controller = Controller { link, stream: Stream::new() };
-        controller.send(&Message::Hello(Hello::of(&[VERSION])));
+        controller.send(&Message::Hello(Hello::from_versions(&[VERSION])));
         assert!(matches!(controller.next(), Message::Hello(_)));
         let config = Config { flags: ConfigFlags::default(), miss_send_len: 0xffff };
         controller.send(&Message::SetConfig(config));

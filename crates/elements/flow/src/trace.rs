@@ -1,6 +1,6 @@
 //! Trace of a packet, for a handler.
 
-use linerate_flow::cache::FastPath;
+use linerate_flow::cache::FlowCache;
 use linerate_flow::key::{Key, extract::extract};
 use linerate_flow::pipeline;
 use linerate_flow::switch::Switch;
@@ -12,7 +12,7 @@ const LONGEST: usize = 1 << 16;
 /// The prefix of a state that a connection is assumed to be in.
 const STATE: &str = "ct-next=";
 
-use crate::shown;
+use crate::dump;
 
 /// Traces a packet with these fields, or with these bytes: `in_port=1,tcp,nw_dst=10.0.0.1`, or
 /// `in_port=1 0102...`; before them come states of connections, `ct-next=est|trk`. The first worker
@@ -21,7 +21,7 @@ pub(crate) fn trace(
     switch: &Switch,
     names: &[String],
     packet: &str,
-    fast: &FastPath,
+    fast: &FlowCache,
     (worker, is_first): (usize, bool),
     now: u64,
 ) -> Result<String, String> {
@@ -47,11 +47,11 @@ pub(crate) fn trace(
     let key = key(&said, bytes.as_deref());
     let mut told = String::new();
     if is_first {
-        let (snapshot, memory) = (switch.snapshot(), switch.memory());
-        told = pipeline::follow(&snapshot, memory, &key, bytes.as_deref(), &states, now);
+        let (snapshot, shared_state) = (switch.snapshot(), switch.shared_state());
+        told = pipeline::follow(&snapshot, shared_state, &key, bytes.as_deref(), &states, now);
     }
     if let Some(entry) = fast.entry_of(&key) {
-        told += &format!("fast path of worker {worker}: {}", shown::entry(&entry, now));
+        told += &format!("fast path of worker {worker}: {}", dump::entry(&entry, now));
     }
     Ok(told)
 }

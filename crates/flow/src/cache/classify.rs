@@ -3,32 +3,32 @@
 use linerate_memory::{Arena, Frame, Slot, prefetch};
 
 use super::entries::{DROP, GO_ON, STEPS};
-use super::keep::goes_on;
+use super::insert_evict::goes_on;
 use super::rows::{self, NARROW, NEAR, WIDE};
 use super::signatures::signature;
-use super::{Drop, FastPath, NONE, Outlet, TO_GO_ON, TO_NOBODY, TO_STEPS, Tables};
+use super::{Drop, FlowCache, NONE, Outlet, TO_GO_ON, TO_STEPS, TO_UNDECIDED, Tables};
 use crate::key::Key;
 use crate::table::PortCount;
 use crate::wire::Field;
 
 /// Result of a search.
-pub(super) enum Found {
+pub(super) enum LookupResult {
     Entry(u32),
     /// There was one that may not hold any more.
-    Changed,
-    Nothing,
+    Stale,
+    Miss,
 }
 
-impl FastPath {
+impl FlowCache {
     /// The entry that had the last packet of a port, if it holds still, and the near words of its
     /// mask.
     #[inline]
     pub(super) fn last_of(&self, place: usize) -> Option<(u32, &[u64; NEAR])> {
         let port = &self.ports[place];
         let hot = self.entries.hot.get(port.last as usize)?;
-        let kind = &self.entries.kinds[usize::from(hot.mask)];
-        let holds = hot.epoch == self.epoch && hot.port == port.number && !kind.is_wide;
-        holds.then_some((port.last, &kind.near))
+        let mask_entry = &self.entries.mask_entries[usize::from(hot.mask)];
+        let holds = hot.epoch == self.epoch && hot.port == port.number && !mask_entry.is_wide;
+        holds.then_some((port.last, &mask_entry.near))
     }
 
     /// A frame whose rows are read.
@@ -53,7 +53,7 @@ impl FastPath {
         let entry = last.map(|(entry, _)| entry);
         if let Some(entry) = entry.filter(|_| differ == 0) {
             self.give_rows::<W>(rows);
-            return self.together(tables, out, (place, entry), frame, (bytes, now));
+            return self.apply_to_frame(tables, out, (place, entry), frame, (bytes, now));
         }
         self.classify(tables, out.pool().arena(), place, frame, &rows, now);
         self.give_rows::<W>(rows);
@@ -75,15 +75,15 @@ impl FastPath {
     ) {
         while !frame.is_empty() {
             if self.ports[place].is_wide {
-                self.some::<WIDE, T>(tables, out.pool().arena(), place, frame, now);
+                self.classify_rest::<WIDE, T>(tables, out.pool().arena(), place, frame, now);
             } else {
-                self.some::<NARROW, T>(tables, out.pool().arena(), place, frame, now);
+                self.classify_rest::<NARROW, T>(tables, out.pool().arena(), place, frame, now);
             }
             self.carry_out_each(tables, out, place, frame, now);
         }
     }
 
-    fn some<const W: usize, T: Tables>(
+    fn classify_rest<const W: usize, T: Tables>(
         &mut self,
         tables: &T,
         arena: &Arena,
@@ -116,7 +116,7 @@ impl FastPath {
 
     /// Applies one entry to all packets of a frame.
     #[inline]
-    pub(super) fn together<T: Tables, O: Outlet>(
+    pub(super) fn apply_to_frame<T: Tables, O: Outlet>(
         &mut self,
         tables: &T,
         out: &mut O,
@@ -125,9 +125,9 @@ impl FastPath {
         (bytes, now): (u64, u64),
     ) {
         let count = frame.len();
-        self.counts.together += count as u64;
+        self.counts.frame_hits += count as u64;
         if self.storm.is_on() {
-            self.ports[place].fare.note(count, count);
+            self.ports[place].hit_rate.note_frame(count, count);
         }
         let hot = &mut self.entries.hot[entry as usize];
         if hot.packets == 0 {
@@ -198,11 +198,12 @@ impl FastPath {
         for ((slot, row), at) in packets {
             let entry = self.candidates[at];
             if let Some(hot) = self.entries.hot.get_mut(entry as usize)
-                && let Some(kind) = self.entries.kinds.get(usize::from(hot.mask))
+                && let Some(mask_entry) = self.entries.mask_entries.get(usize::from(hot.mask))
             {
-                let differ = (0..NEAR)
-                    .fold(0, |differ, at| differ | (row[at + 1] ^ hot.words[at]) & kind.near[at]);
-                if differ == 0 && hot.port == number && hot.epoch == epoch && !kind.is_wide {
+                let differ = (0..NEAR).fold(0, |differ, at| {
+                    differ | (row[at + 1] ^ hot.words[at]) & mask_entry.near[at]
+                });
+                if differ == 0 && hot.port == number && hot.epoch == epoch && !mask_entry.is_wide {
                     if hot.packets == 0 {
                         self.dirty.push(entry);
                     }
@@ -228,7 +229,8 @@ impl FastPath {
         let port = &mut self.ports[place];
         if self.storm.is_on() {
             let unknown = self.counts.decided + self.counts.refused - unknown;
-            port.fare.note(self.found.len().saturating_sub(unknown as usize), self.found.len());
+            port.hit_rate
+                .note_frame(self.found.len().saturating_sub(unknown as usize), self.found.len());
         }
         port.last = last;
         port.is_single = is_single;
@@ -253,11 +255,11 @@ impl FastPath {
         let mut was_known = std::mem::take(&mut self.excused);
         if let Some(hot) = self.entries.hot.get(entry as usize)
             && hot.port == number
-            && let Some(kind) = self.entries.kinds.get(usize::from(hot.mask))
+            && let Some(mask_entry) = self.entries.mask_entries.get(usize::from(hot.mask))
         {
-            let words = row[1..].iter().zip(&hot.words).zip(&kind.near);
+            let words = row[1..].iter().zip(&hot.words).zip(&mask_entry.near);
             let differ = words.fold(0, |all, ((word, own), mask)| all | (word ^ own) & mask);
-            if differ == 0 && (!kind.is_wide || self.entries.agrees_far(entry, row)) {
+            if differ == 0 && (!mask_entry.is_wide || self.entries.agrees_far(entry, row)) {
                 if self.holds(tables, entry) {
                     self.counts.found += 1;
                     self.take(entry, length);
@@ -274,21 +276,21 @@ impl FastPath {
         let key = self.key_of(place, arena.packet(slot));
         let (epoch, union) = (self.epoch, *self.entries.union(place));
         match self.search(tables, place, &key) {
-            Found::Entry(entry) => {
+            LookupResult::Entry(entry) => {
                 self.counts.searched += 1;
                 self.signatures.put(signed, entry);
                 self.take(entry, length);
                 return true;
             }
-            Found::Changed => was_known = true,
-            Found::Nothing if was_known => {}
-            Found::Nothing => {
+            LookupResult::Stale => was_known = true,
+            LookupResult::Miss if was_known => {}
+            LookupResult::Miss => {
                 let alone = self.is_alone();
                 let port = &mut self.ports[place];
                 if !alone && port.credit == 0 {
                     port.counted[PortCount::ReceivedErrors as usize] += 1;
                     self.counts.refused += 1;
-                    self.outputs.push(TO_NOBODY);
+                    self.outputs.push(TO_UNDECIDED);
                     self.found.push(NONE);
                     return true;
                 }
@@ -349,11 +351,16 @@ impl FastPath {
     }
 
     /// The entry of a key that was read in full, if it holds still.
-    pub(super) fn search<T: Tables>(&mut self, tables: &T, place: usize, key: &Key) -> Found {
+    pub(super) fn search<T: Tables>(
+        &mut self,
+        tables: &T,
+        place: usize,
+        key: &Key,
+    ) -> LookupResult {
         let Some(entry) = self.entries.search(place, key, &self.seed) else {
-            return Found::Nothing;
+            return LookupResult::Miss;
         };
-        if self.holds(tables, entry) { Found::Entry(entry) } else { Found::Changed }
+        if self.holds(tables, entry) { LookupResult::Entry(entry) } else { LookupResult::Stale }
     }
 }
 
@@ -362,14 +369,14 @@ pub(super) trait RowsOf<const W: usize> {
     fn rows_of(&mut self) -> &mut Vec<[u64; W]>;
 }
 
-impl RowsOf<NARROW> for FastPath {
+impl RowsOf<NARROW> for FlowCache {
     #[inline(always)]
     fn rows_of(&mut self) -> &mut Vec<[u64; NARROW]> {
         &mut self.narrow
     }
 }
 
-impl RowsOf<WIDE> for FastPath {
+impl RowsOf<WIDE> for FlowCache {
     #[inline(always)]
     fn rows_of(&mut self) -> &mut Vec<[u64; WIDE]> {
         &mut self.wide

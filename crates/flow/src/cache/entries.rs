@@ -67,7 +67,7 @@ pub(super) struct Cold {
 
 /// A mask of entries.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(super) struct MaskEntry {
     pub(super) mask: Mask,
     /// Its near words.
     pub(super) near: [u64; NEAR],
@@ -79,20 +79,20 @@ pub(super) struct Kind {
     pub(super) entries: usize,
 }
 
-impl Kind {
-    fn new(mask: Mask) -> Kind {
+impl MaskEntry {
+    fn new(mask: Mask) -> MaskEntry {
         let words = mask.words();
         let mut near = [0; NEAR];
         near.copy_from_slice(&words[1..=NEAR]);
         let used = (0..WORDS as u8).filter(|at| words[usize::from(*at)] != 0).collect();
         let is_wide = words[NEAR + 1..WIDE].iter().any(|word| *word != 0);
-        Kind { mask, near, is_wide, used, entries: 0 }
+        MaskEntry { mask, near, is_wide, used, entries: 0 }
     }
 }
 
 /// Masks of the entries of a port.
 #[derive(Debug, Default)]
-pub(super) struct Place {
+pub(super) struct PortMasks {
     /// The masks they have, and how many have each.
     masks: Vec<(u16, u32)>,
     /// All bits of headers any of them looks at.
@@ -120,12 +120,12 @@ pub(super) struct Entries {
     pub(super) hot: Vec<Hot>,
     cold: Vec<Option<Cold>>,
     free: Vec<u32>,
-    pub(super) kinds: Vec<Kind>,
+    pub(super) mask_entries: Vec<MaskEntry>,
     numbers: HashMap<Mask, u16>,
     /// Index by hash. Of two entries with one hash, the second is not kept.
     found: HashMap<u64, u32, BuildHasherDefault<Plain>>,
     /// State by port; that of the last is for packets that are looked up again.
-    places: Vec<Place>,
+    places: Vec<PortMasks>,
     limit: usize,
     hand: usize,
 }
@@ -136,10 +136,10 @@ impl Entries {
             hot: Vec::new(),
             cold: Vec::new(),
             free: Vec::new(),
-            kinds: Vec::new(),
+            mask_entries: Vec::new(),
             numbers: HashMap::new(),
             found: HashMap::default(),
-            places: (0..=ports).map(|_| Place::default()).collect(),
+            places: (0..=ports).map(|_| PortMasks::default()).collect(),
             limit: limit.max(1),
             hand: 0,
         }
@@ -179,26 +179,26 @@ impl Entries {
 
     /// Masks that entries have.
     pub(super) fn masks(&self) -> usize {
-        self.kinds.iter().filter(|kind| kind.entries > 0).count()
+        self.mask_entries.iter().filter(|mask_entry| mask_entry.entries > 0).count()
     }
 
     /// The entry of a key that was read in full, by all masks one after the other.
     pub(super) fn search(&self, place: usize, key: &Key, seed: &Seed) -> Option<u32> {
         self.places[place].masks.iter().find_map(|(number, _)| {
-            let kind = &self.kinds[usize::from(*number)];
-            let hash = seed.key(key.words(), &kind.mask, &kind.used, *number);
+            let mask_entry = &self.mask_entries[usize::from(*number)];
+            let hash = seed.key(key.words(), &mask_entry.mask, &mask_entry.used, *number);
             let entry = *self.found.get(&hash)?;
             let cold = self.cold(entry)?;
             let is_its = self.hot[entry as usize].mask == *number;
-            (is_its && cold.key.agrees(key, &kind.mask)).then_some(entry)
+            (is_its && cold.key.agrees(key, &mask_entry.mask)).then_some(entry)
         })
     }
 
     /// Returns true if the far words of a row are those of an entry with a mask that has some.
     pub(super) fn agrees_far(&self, entry: u32, row: &[u64]) -> bool {
         let Some(cold) = self.cold(entry) else { return false };
-        let kind = &self.kinds[usize::from(self.hot[entry as usize].mask)];
-        let words = row.iter().zip(cold.key.words()).zip(kind.mask.words());
+        let mask_entry = &self.mask_entries[usize::from(self.hot[entry as usize].mask)];
+        let words = row.iter().zip(cold.key.words()).zip(mask_entry.mask.words());
         let differ =
             words.skip(NEAR + 1).fold(0, |all, ((word, own), mask)| all | (word ^ own) & mask);
         row.len() >= WIDE && differ == 0
@@ -221,13 +221,13 @@ impl Entries {
             return None;
         }
         let number = self.number_of(mask)?;
-        let kind = &mut self.kinds[usize::from(number)];
-        let hash = seed.key(key.words(), &kind.mask, &kind.used, number);
+        let mask_entry = &mut self.mask_entries[usize::from(number)];
+        let hash = seed.key(key.words(), &mask_entry.mask, &mask_entry.used, number);
         if self.found.contains_key(&hash) {
             return None;
         }
-        kind.entries += 1;
-        let key = key.under(&kind.mask);
+        mask_entry.entries += 1;
+        let key = key.under(&mask_entry.mask);
         let mut words = [0; NEAR];
         words.copy_from_slice(&key.words()[1..=NEAR]);
         let hot = Hot { words, bytes: 0, packets: 0, epoch: 0, mask: number, output: STEPS, port };
@@ -257,7 +257,7 @@ impl Entries {
             Some((_, count)) => *count += 1,
             None => {
                 place.masks.push((number, 1));
-                let words = self.kinds[usize::from(number)].mask.words();
+                let words = self.mask_entries[usize::from(number)].mask.words();
                 place.union[1..].iter_mut().zip(&words[1..]).for_each(|(all, word)| *all |= word);
             }
         }
@@ -269,18 +269,18 @@ impl Entries {
         if let Some(number) = self.numbers.get(&mask) {
             return Some(*number);
         }
-        let vacant = self.kinds.iter().position(|kind| kind.entries == 0);
+        let vacant = self.mask_entries.iter().position(|mask_entry| mask_entry.entries == 0);
         let number = match vacant {
             // A mask without entries.
-            Some(at) if self.kinds.len() > 64 => {
-                self.numbers.remove(&self.kinds[at].mask);
-                self.kinds[at] = Kind::new(mask);
+            Some(at) if self.mask_entries.len() > 64 => {
+                self.numbers.remove(&self.mask_entries[at].mask);
+                self.mask_entries[at] = MaskEntry::new(mask);
                 at
             }
-            _ if self.kinds.len() > usize::from(u16::MAX) => return None,
+            _ if self.mask_entries.len() > usize::from(u16::MAX) => return None,
             _ => {
-                self.kinds.push(Kind::new(mask));
-                self.kinds.len() - 1
+                self.mask_entries.push(MaskEntry::new(mask));
+                self.mask_entries.len() - 1
             }
         };
         let number = u16::try_from(number).ok()?;
@@ -296,7 +296,7 @@ impl Entries {
         hot.port = NO_PORT;
         let number = hot.mask;
         self.free.push(entry);
-        self.kinds[usize::from(number)].entries -= 1;
+        self.mask_entries[usize::from(number)].entries -= 1;
         let place = &mut self.places[place];
         let Some(at) = place.masks.iter().position(|(of, _)| *of == number) else { return };
         place.masks[at].1 -= 1;
@@ -304,7 +304,7 @@ impl Entries {
             place.masks.swap_remove(at);
             place.union = [0; WIDE];
             for (number, _) in &place.masks {
-                let words = self.kinds[usize::from(*number)].mask.words();
+                let words = self.mask_entries[usize::from(*number)].mask.words();
                 place.union[1..].iter_mut().zip(&words[1..]).for_each(|(all, word)| *all |= word);
             }
         }

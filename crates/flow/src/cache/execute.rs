@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use linerate_memory::{Frame, Slot};
 
-use super::classify::Found;
+use super::classify::LookupResult;
 use super::tables::clear_connection;
 use super::tally::count;
 use super::{
-    Drop, FastPath, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS, Tables,
+    Drop, FlowCache, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_STEPS, TO_UNDECIDED, Tables,
 };
-use crate::connection::{Fragment, Tracked};
+use crate::conntrack::{Fragment, Tracked};
 use crate::edit;
 use crate::key::{Key, Mask};
 use crate::meter::Verdict;
@@ -24,7 +24,7 @@ const DEPTH: u32 = 64;
 const LOOKUPS: u32 = 4096;
 
 /// State of a packet during execution, beside its bytes.
-struct Way {
+struct PacketState {
     /// The port it came by.
     place: usize,
     /// Its metadata fields, filled on first use.
@@ -33,13 +33,13 @@ struct Way {
     again: u32,
 }
 
-impl Way {
-    fn new(place: usize) -> Way {
-        Way { place, key: None, again: 0 }
+impl PacketState {
+    fn new(place: usize) -> PacketState {
+        PacketState { place, key: None, again: 0 }
     }
 }
 
-impl FastPath {
+impl FlowCache {
     /// Executes the decisions of the classified packets of a frame and takes them out, up to one
     /// that may have changed the decisions of those behind it. Returns true if the frame is done;
     /// packets in it then were left there by `out`.
@@ -85,7 +85,7 @@ impl FastPath {
             }
             match self.outputs[at] {
                 TO_DROP => out.drop_packet(slot, Drop::Flows),
-                TO_NOBODY => out.drop_packet(slot, Drop::Budget),
+                TO_UNDECIDED => out.drop_packet(slot, Drop::Budget),
                 TO_STEPS | TO_GO_ON => {
                     let entry = self.found[at];
                     if known.as_ref().is_none_or(|(of, _)| *of != entry || entry == NONE) {
@@ -103,9 +103,9 @@ impl FastPath {
                         continue;
                     };
                     let epoch = self.epoch;
-                    let mut way = Way::new(place);
+                    let mut state = PacketState::new(place);
                     self.lookups = 0;
-                    self.steps(tables, out, slot, &decision.steps, &mut way, now);
+                    self.steps(tables, out, slot, &decision.steps, &mut state, now);
                     if self.epoch != epoch {
                         self.take_back(at + 1, slots.as_slice());
                         break;
@@ -141,9 +141,9 @@ impl FastPath {
                 let packet = out.pool().arena().packet(&slot);
                 self.observe_decided(place, &decision, packet, now);
             }
-            let mut way = Way::new(place);
+            let mut state = PacketState::new(place);
             self.lookups = 0;
-            self.steps(tables, out, slot, &decision.steps, &mut way, now);
+            self.steps(tables, out, slot, &decision.steps, &mut state, now);
             self.refresh(tables);
         });
     }
@@ -174,14 +174,14 @@ impl FastPath {
         let number = key.get(Field::InPort) as u32;
         let place = self.ports.iter().position(|port| port.number == number);
         let place = place.unwrap_or(self.ports.len());
-        let mut way = Way { key: Some(*key), ..Way::new(place) };
+        let mut state = PacketState { key: Some(*key), ..PacketState::new(place) };
         self.lookups = 0;
-        self.steps(tables, out, slot, &decision.steps, &mut way, now);
+        self.steps(tables, out, slot, &decision.steps, &mut state, now);
     }
 
     /// Returns the present key of a packet.
-    fn key_now<O: Outlet>(&self, out: &mut O, slot: &Slot, way: &mut Way) -> Key {
-        let key = way.key.get_or_insert_with(|| self.base_of(way.place));
+    fn key_now<O: Outlet>(&self, out: &mut O, slot: &Slot, state: &mut PacketState) -> Key {
+        let key = state.key.get_or_insert_with(|| self.base_of(state.place));
         let mut key = *key;
         crate::key::extract(out.pool().arena().packet(slot), &mut key);
         key
@@ -193,7 +193,7 @@ impl FastPath {
         out: &mut O,
         mut slot: Slot,
         steps: &[Step],
-        way: &mut Way,
+        state: &mut PacketState,
         now: u64,
     ) {
         // Set once a copy of the packet has been sent.
@@ -216,7 +216,7 @@ impl FastPath {
                     Verdict::Pass => {}
                     Verdict::Drop => return finish(out, slot, is_sent, Drop::Meter),
                     Verdict::Remark(levels) => {
-                        let key = self.key_now(out, &slot, way);
+                        let key = self.key_now(out, &slot, state);
                         if let Some(step) = remarked(&key, levels)
                             && !change(out, &mut slot, &step)
                         {
@@ -226,31 +226,31 @@ impl FastPath {
                 },
                 Step::Count(counters) => counters.add(1, slot.len() as u64, now),
                 Step::Select(select) => {
-                    let key = self.key_now(out, &slot, way);
+                    let key = self.key_now(out, &slot, state);
                     let Some((counters, steps)) = chosen(select, &key) else { continue };
                     counters.add(1, slot.len() as u64, now);
                     if is_last {
-                        return self.steps(tables, out, slot, steps, way, now);
+                        return self.steps(tables, out, slot, steps, state, now);
                     }
-                    is_sent |= self.copy(tables, out, &mut slot, steps, way, now);
+                    is_sent |= self.copy(tables, out, &mut slot, steps, state, now);
                 }
                 Step::Copy(steps) => {
                     if is_last {
-                        return self.steps(tables, out, slot, steps, way, now);
+                        return self.steps(tables, out, slot, steps, state, now);
                     }
-                    is_sent |= self.copy(tables, out, &mut slot, steps, way, now);
+                    is_sent |= self.copy(tables, out, &mut slot, steps, state, now);
                 }
                 Step::Controller(punt) => {
-                    let key = self.key_now(out, &slot, way);
+                    let key = self.key_now(out, &slot, state);
                     if !tables.punt(punt, &key, out.pool().arena().packet(&slot))
-                        && let Some(port) = self.ports.get_mut(way.place)
+                        && let Some(port) = self.ports.get_mut(state.place)
                     {
                         port.counted[PortCount::PuntsDropped as usize] += 1;
                     }
                     is_sent = true;
                 }
                 Step::Track { action, zone } => {
-                    let mut key = self.key_now(out, &slot, way);
+                    let mut key = self.key_now(out, &slot, state);
                     if !out.pool().unshare(&mut slot) {
                         return finish(out, slot, is_sent, Drop::Room);
                     }
@@ -259,32 +259,32 @@ impl FastPath {
                         tables.track(action, *zone, &mut key, bytes, now)
                     });
                     match tracked {
-                        Tracked::One => way.key = Some(key),
+                        Tracked::One => state.key = Some(key),
                         // It is kept with the connections.
                         Tracked::Waits => return out.pool().give_one(slot),
                         Tracked::All(fragments) => {
                             let rest = (fragments, &steps[at + 1..]);
-                            return self.go_on_with(tables, out, slot, rest, way, now);
+                            return self.go_on_with(tables, out, slot, rest, state, now);
                         }
                     }
                 }
                 Step::ClearTrack => {
-                    let mut key = self.key_now(out, &slot, way);
+                    let mut key = self.key_now(out, &slot, state);
                     clear_connection(&mut key);
-                    way.key = Some(key);
+                    state.key = Some(key);
                 }
                 Step::Continue(next) => {
-                    return self.go_on(tables, out, slot, next, (way, is_sent), now);
+                    return self.go_on(tables, out, slot, next, (state, is_sent), now);
                 }
                 Step::Larger { length, larger, other } => {
                     let is_larger = slot.len() > usize::from(*length);
                     let next = if is_larger { larger } else { other };
-                    return self.go_on(tables, out, slot, next, (way, is_sent), now);
+                    return self.go_on(tables, out, slot, next, (state, is_sent), now);
                 }
                 Step::Sample(action) => {
                     if self.observed.is_some() {
                         let packet = out.pool().arena().packet(&slot);
-                        self.observe_sample(way.place, (action, &steps[at..]), packet, now);
+                        self.observe_sample(state.place, (action, &steps[at..]), packet, now);
                     }
                 }
                 Step::Set(_)
@@ -316,11 +316,11 @@ impl FastPath {
         out: &mut O,
         slot: &mut Slot,
         steps: &[Step],
-        way: &mut Way,
+        state: &mut PacketState,
         now: u64,
     ) -> bool {
         let Some(copy) = out.pool().share(slot) else { return false };
-        let mut own = Way { place: way.place, key: way.key, again: way.again };
+        let mut own = PacketState { place: state.place, key: state.key, again: state.again };
         self.steps(tables, out, copy, steps, &mut own, now);
         true
     }
@@ -335,15 +335,15 @@ impl FastPath {
         out: &mut O,
         mut slot: Slot,
         (fragments, steps): (Vec<Fragment>, &[Step]),
-        way: &Way,
+        state: &PacketState,
         now: u64,
     ) {
         for fragment in fragments {
             match slot_of(out, &fragment.packet) {
                 Some(own) => {
                     let key = Some(fragment.key);
-                    let mut own_way = Way { place: way.place, key, again: way.again };
-                    self.steps(tables, out, own, steps, &mut own_way, now);
+                    let mut own_state = PacketState { place: state.place, key, again: state.again };
+                    self.steps(tables, out, own, steps, &mut own_state, now);
                 }
                 None => {
                     if let Some(copy) = out.pool().share(&mut slot) {
@@ -362,27 +362,27 @@ impl FastPath {
         out: &mut O,
         slot: Slot,
         next: &Continuation,
-        (way, is_sent): (&mut Way, bool),
+        (state, is_sent): (&mut PacketState, bool),
         now: u64,
     ) {
-        way.again += 1;
+        state.again += 1;
         self.lookups += 1;
-        if way.again > DEPTH || self.lookups > LOOKUPS {
+        if state.again > DEPTH || self.lookups > LOOKUPS {
             return finish(out, slot, is_sent, Drop::Loop);
         }
-        let mut key = self.key_now(out, &slot, way);
+        let mut key = self.key_now(out, &slot, state);
         key.set_continuation(next.number);
-        if let Some(known) = &mut way.key {
+        if let Some(known) = &mut state.key {
             // Fragments wait for those that have come as far.
             known.set_continuation(next.number);
         }
         let place = self.ports.len();
         let (entry, decision) = match self.search(tables, place, &key) {
-            Found::Entry(entry) => {
+            LookupResult::Entry(entry) => {
                 let Some(cold) = self.entries.cold(entry) else { return };
                 (Some(entry), Arc::clone(&cold.decision))
             }
-            Found::Changed | Found::Nothing => {
+            LookupResult::Stale | LookupResult::Miss => {
                 let decided = self.decide(tables, place, &key, Some(next), now);
                 self.refresh(tables);
                 decided
@@ -392,7 +392,7 @@ impl FastPath {
             Some(entry) => self.count_one(entry, slot.len() as u64),
             None => count(&decision, 1, slot.len() as u64, now),
         }
-        self.steps(tables, out, slot, &decision.steps, way, now);
+        self.steps(tables, out, slot, &decision.steps, state, now);
     }
 
     /// Sends a packet by a port.

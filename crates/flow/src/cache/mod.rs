@@ -1,6 +1,6 @@
 //! Flow cache (the fast path): applies decisions made for earlier packets of the same megaflow.
 //!
-//! Each worker has a [`FastPath`] of its own, so nothing in it is shared and nothing waits. It
+//! Each worker has a [`FlowCache`] of its own, so nothing in it is shared and nothing waits. It
 //! keeps entries: a decision of the pipeline, and the values of the bits that the decision looked
 //! at. A frame comes in by one port, and the bits that all entries of that port look at are their
 //! *union*:
@@ -23,16 +23,16 @@
 //! and decided anew if one of them may concern it.
 //!
 //! Entries count by themselves; their counts are added to the shared counters by
-//! [`FastPath::tick`], on request ([`FastPath::flush`]) and when the worker is idle.
+//! [`FlowCache::tick`], on request ([`FlowCache::flush`]) and when the worker is idle.
 
 mod classify;
+mod dump;
 mod entries;
 mod execute;
-mod keep;
+mod insert_evict;
 mod observe;
 mod outlet;
 mod rows;
-mod shown;
 mod signatures;
 mod storm;
 mod tables;
@@ -43,8 +43,8 @@ use std::sync::Arc;
 
 use linerate_memory::{Frame, Slot};
 
+pub use dump::{EntryInfo, Totals};
 pub use outlet::{Drop, Outlet};
-pub use shown::{Shown, Totals};
 pub use tables::Tables;
 
 use crate::key::extract::Needed;
@@ -55,9 +55,9 @@ use entries::{DROP, Entries, GO_ON, STEPS};
 use observe::Observed;
 use rows::{NARROW, Seed, WIDE};
 use signatures::Signatures;
-use storm::{Fare, Storm};
+use storm::{MissStormDetector, PortHitRate};
 
-/// Options of a fast path.
+/// Options of a flow cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Entries it has at most; with 0 every packet is decided by itself.
@@ -86,7 +86,7 @@ const TO_STEPS: u32 = STEPS as u32;
 /// ... packets that may be looked up again, ...
 const TO_GO_ON: u32 = GO_ON as u32;
 /// ... and undecided packets.
-const TO_NOBODY: u32 = GO_ON as u32 - 1;
+const TO_UNDECIDED: u32 = GO_ON as u32 - 1;
 /// Outputs are less.
 const OUTPUTS: u32 = 0xff00;
 
@@ -97,7 +97,7 @@ const SILENCE: u64 = 64;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets of frames that one entry had.
-    pub together: u64,
+    pub frame_hits: u64,
     /// Packets an entry was found for by their signature.
     pub found: u64,
     /// Packets whose entry was found by tuple space search.
@@ -115,7 +115,7 @@ pub struct Counts {
     /// Entries that were decided anew then.
     pub renewed: u64,
     /// Decisions that were not kept, as entries were of no use.
-    pub passed: u64,
+    pub bypassed: u64,
 }
 
 /// State of a port.
@@ -137,13 +137,13 @@ struct Port {
     /// Misses it may have.
     credit: u32,
     /// Hit rate of its packets.
-    fare: Fare,
+    hit_rate: PortHitRate,
     counted: [u64; PortCount::ALL.len()],
 }
 
-/// The fast path of a worker.
+/// Flow cache of a worker.
 #[derive(Debug)]
-pub struct FastPath {
+pub struct FlowCache {
     options: Options,
     seed: Seed,
     entries: Entries,
@@ -158,7 +158,7 @@ pub struct FastPath {
     frames: u64,
     /// Port of the last frame, and number of the frame at which it last changed.
     turn: (usize, Option<u64>),
-    storm: Storm,
+    storm: MissStormDetector,
     /// Whether decisions are inserted.
     keeps: bool,
     /// Whether there were decisions since room was made last.
@@ -179,10 +179,10 @@ pub struct FastPath {
     excused: bool,
 }
 
-impl FastPath {
+impl FlowCache {
     /// Creates a cache without entries, for a switch with ports of these numbers as outputs.
     #[must_use]
-    pub fn new(ports: &[u32], options: Options) -> FastPath {
+    pub fn new(ports: &[u32], options: Options) -> FlowCache {
         let port = |number: &u32| Port {
             number: *number,
             counters: None,
@@ -193,10 +193,10 @@ impl FastPath {
             last: NONE,
             is_single: true,
             credit: options.saved,
-            fare: Fare::GOOD,
+            hit_rate: PortHitRate::GOOD,
             counted: Default::default(),
         };
-        FastPath {
+        FlowCache {
             options,
             seed: Seed::new(),
             entries: Entries::new(ports.len(), options.entries),
@@ -208,7 +208,7 @@ impl FastPath {
             counts: Counts::default(),
             frames: 0,
             turn: (usize::MAX, None),
-            storm: Storm::default(),
+            storm: MissStormDetector::default(),
             keeps: true,
             has_missed: false,
             narrow: Vec::new(),
@@ -240,21 +240,21 @@ impl FastPath {
     /// Sets the tables until it takes newer ones: [`refresh`](Self::refresh) may find the lock
     /// taken, and a new cache has no flows.
     #[must_use]
-    pub fn with_tables(mut self, snapshot: Arc<Snapshot>) -> FastPath {
+    pub fn with_tables(mut self, snapshot: Arc<Snapshot>) -> FlowCache {
         self.snapshot = snapshot;
-        self.see();
+        self.apply_snapshot();
         self
     }
 
     /// Takes the newest tables, unless they are being changed.
     pub fn refresh<T: Tables>(&mut self, tables: &T) {
         if tables.refresh(&mut self.snapshot) {
-            self.see();
+            self.apply_snapshot();
         }
     }
 
     #[cold]
-    fn see(&mut self) {
+    fn apply_snapshot(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         if self.epoch == 0 {
             // Numbers begin again: entries of all times would be those of this one.
@@ -307,8 +307,8 @@ impl FastPath {
         self.keeps = true;
         if !self.entries.has_room(frame.len()) {
             let port = &mut self.ports[place];
-            self.keeps = !self.storm.is_on() || port.fare.is_sample();
-            if !self.keeps && port.fare.is_bad() && self.is_alone() {
+            self.keeps = !self.storm.is_on() || port.hit_rate.is_sample();
+            if !self.keeps && port.hit_rate.is_bad() && self.is_alone() {
                 return self.decide_each(tables, out, place, frame, now);
             }
             if self.keeps && self.has_missed {
@@ -319,7 +319,7 @@ impl FastPath {
         if port_needs_nothing(&self.ports[place])
             && let Some((entry, _)) = last
         {
-            return self.together(tables, out, (place, entry), frame, (bytes, now));
+            return self.apply_to_frame(tables, out, (place, entry), frame, (bytes, now));
         }
         if self.ports[place].is_wide {
             self.rows::<WIDE, T, O>(tables, out, place, frame, (bytes, now));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use linerate_memory::{Arena, Frame};
 
-use super::{FastPath, NONE, TO_DROP, TO_GO_ON, TO_NOBODY, TO_STEPS};
-use crate::export::{Exporter, Observer, Way};
+use super::{FlowCache, NONE, TO_DROP, TO_GO_ON, TO_STEPS, TO_UNDECIDED};
+use crate::export::{Exporter, Observer, PortPair};
 use crate::pipeline::{Decision, Step};
 use crate::wire::{Action, Sample};
 
@@ -16,7 +16,7 @@ pub(super) struct Observed {
     _exporter: Arc<Exporter>,
 }
 
-impl FastPath {
+impl FlowCache {
     /// Sets the exporter for packets, or none.
     pub fn set_exporter(&mut self, exporter: Option<Arc<Exporter>>) {
         self.observed = exporter.map(|exporter| {
@@ -24,10 +24,10 @@ impl FastPath {
         });
     }
 
-    /// Returns true if there are flows to export later, so that [`tick`](FastPath::tick) is to be
+    /// Returns true if there are flows to export later, so that [`tick`](FlowCache::tick) is to be
     /// called.
     #[must_use]
-    pub fn has_to_tell(&self) -> bool {
+    pub fn has_flows_to_export(&self) -> bool {
         self.observed.as_ref().is_some_and(|observed| observed.observer.has_flows())
     }
 
@@ -48,9 +48,9 @@ impl FastPath {
         frame: &Frame,
         now: u64,
     ) {
-        let way = self.way(place, output);
+        let port_pair = self.port_pair(place, output);
         let Some(observed) = &mut self.observed else { return };
-        arena.packets(frame).for_each(|packet| observed.observer.see(packet, way, now));
+        arena.packets(frame).for_each(|packet| observed.observer.see(packet, port_pair, now));
     }
 
     /// Each packet of a frame goes out by the port of its place.
@@ -64,8 +64,8 @@ impl FastPath {
     /// Observes the packet of this place in the frame.
     #[cold]
     pub(super) fn observe(&mut self, place: usize, at: usize, packet: &[u8], now: u64) {
-        let way = match self.outputs[at] {
-            TO_DROP | TO_NOBODY => self.way(place, None),
+        let port_pair = match self.outputs[at] {
+            TO_DROP | TO_UNDECIDED => self.port_pair(place, None),
             TO_STEPS | TO_GO_ON => {
                 let entry = self.found[at];
                 let decision = if entry == NONE {
@@ -73,13 +73,13 @@ impl FastPath {
                 } else {
                     self.entries.cold(entry).map(|cold| &*cold.decision)
                 };
-                let way = self.way(place, None);
-                decision.map_or(way, |decision| by_steps(way, &decision.steps))
+                let port_pair = self.port_pair(place, None);
+                decision.map_or(port_pair, |decision| by_steps(port_pair, &decision.steps))
             }
-            output => self.way(place, Some(output as usize)),
+            output => self.port_pair(place, Some(output as usize)),
         };
         if let Some(observed) = &mut self.observed {
-            observed.observer.see(packet, way, now);
+            observed.observer.see(packet, port_pair, now);
         }
     }
 
@@ -92,9 +92,9 @@ impl FastPath {
         packet: &[u8],
         now: u64,
     ) {
-        let way = by_steps(self.way(place, None), &decision.steps);
+        let port_pair = by_steps(self.port_pair(place, None), &decision.steps);
         if let Some(observed) = &mut self.observed {
-            observed.observer.see(packet, way, now);
+            observed.observer.see(packet, port_pair, now);
         }
     }
 
@@ -107,33 +107,33 @@ impl FastPath {
         packet: &[u8],
         now: u64,
     ) {
-        let way = by_steps(self.way(place, None), steps);
+        let port_pair = by_steps(self.port_pair(place, None), steps);
         if let (Some(observed), Action::Sample(sample)) = (&mut self.observed, action) {
             let sample: &Sample = sample;
-            observed.observer.sample(sample, packet, way, now);
+            observed.observer.sample(sample, packet, port_pair, now);
         }
     }
 
-    fn way(&self, place: usize, output: Option<usize>) -> Way {
+    fn port_pair(&self, place: usize, output: Option<usize>) -> PortPair {
         let number = |place: usize| self.ports.get(place).map_or(0, |port| port.number);
         let out_port = output.map_or(0, number);
-        Way { in_port: number(place), out_port, copies: u32::from(output.is_some()) }
+        PortPair { in_port: number(place), out_port, copies: u32::from(output.is_some()) }
     }
 }
 
 /// Adds the ports that steps send a packet to, in this pass.
-fn by_steps(mut way: Way, steps: &[Step]) -> Way {
+fn by_steps(mut port_pair: PortPair, steps: &[Step]) -> PortPair {
     for step in steps {
         match step {
             Step::Output { port, .. } => {
-                if way.copies == 0 {
-                    way.out_port = *port;
+                if port_pair.copies == 0 {
+                    port_pair.out_port = *port;
                 }
-                way.copies += 1;
+                port_pair.copies += 1;
             }
-            Step::Copy(steps) => way = by_steps(way, steps),
+            Step::Copy(steps) => port_pair = by_steps(port_pair, steps),
             _ => {}
         }
     }
-    way
+    port_pair
 }

@@ -1,4 +1,4 @@
-//! Output interface of the fast path.
+//! Output interface of the flow cache.
 
 use linerate_memory::{Frame, PoolCache, Slot};
 
@@ -37,7 +37,7 @@ impl Drop {
     ];
 }
 
-/// Receiver of the packets of the fast path. Ports are outputs here, counted from 0.
+/// Receiver of the packets of the flow cache. Ports are outputs here, counted from 0.
 pub trait Outlet {
     /// Returns the pool of buffers.
     fn pool(&mut self) -> &mut PoolCache;

@@ -1,35 +1,35 @@
 //! Cache bypass under single-packet flows.
 //!
 //! When most evicted entries were hit by their first packet only, inserting every decision costs
-//! more than it saves. The cache then inserts from one frame in [`KEPT`], to notice when traffic
-//! changes. On ports whose hit rate is below [`FEW`] even the lookup is skipped, but in one frame
-//! in [`SAMPLED`]: these packets cost one decision each. Ports with a hit rate of [`MOST`] or above
-//! are exempt, so a new flow there is inserted at once.
+//! more than it saves. The cache then inserts from one frame in [`INSERT_ONE_IN`], to notice when
+//! traffic changes. On ports whose hit rate is below [`MIN_HIT`] even the lookup is skipped, but in
+//! one frame in [`LOOKUP_ONE_IN`]: these packets cost one decision each. Ports with a hit rate of
+//! [`GOOD_HIT`] or above are exempt, so a new flow there is inserted at once.
 
 /// Evicted entries per verdict on their use.
-const JUDGED: u32 = 1024;
+const WINDOW: u32 = 1024;
 /// Under the bypass one frame of a port in so many is looked up and inserted, ...
-const KEPT: u32 = 32;
+const INSERT_ONE_IN: u32 = 32;
 /// ... and where hardly any packet finds an entry.
-const SAMPLED: u32 = 256;
+const LOOKUP_ONE_IN: u32 = 256;
 /// All packets found an entry.
 const ALL: i32 = 1 << 16;
 /// Hit rate below which lookups are taken to cost more than they save.
-const FEW: i32 = ALL / 16;
+const MIN_HIT: i32 = ALL / 16;
 /// Hit rate from which on decisions of all frames are inserted.
-const MOST: i32 = ALL / 8 * 7;
+const GOOD_HIT: i32 = ALL / 8 * 7;
 /// Frames over which the hit rate is averaged.
-const MEMORY: i32 = 8;
+const EWMA_FRAMES: i32 = 8;
 
 /// Whether entries are of use.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Storm {
+pub(super) struct MissStormDetector {
     useless: u32,
-    judged: u32,
+    evicted: u32,
     is_on: bool,
 }
 
-impl Storm {
+impl MissStormDetector {
     #[inline(always)]
     pub(super) fn is_on(self) -> bool {
         self.is_on
@@ -37,32 +37,35 @@ impl Storm {
 
     /// An entry was forgotten for another. It was of use if others had it than the packet it was
     /// made for.
-    pub(super) fn forgotten(&mut self, was_useful: bool) {
+    pub(super) fn note_eviction(&mut self, was_useful: bool) {
         self.useless += u32::from(!was_useful);
-        self.judged += 1;
-        if self.judged == JUDGED {
-            *self = Storm { is_on: self.useless > JUDGED / 8 * 7, ..Storm::default() };
+        self.evicted += 1;
+        if self.evicted == WINDOW {
+            *self = MissStormDetector {
+                is_on: self.useless > WINDOW / 8 * 7,
+                ..MissStormDetector::default()
+            };
         }
     }
 }
 
 /// Hit rate of a port.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Fare {
+pub(super) struct PortHitRate {
     frames: u32,
     found: i32,
 }
 
-impl Fare {
-    pub(super) const GOOD: Fare = Fare { frames: 0, found: ALL };
+impl PortHitRate {
+    pub(super) const GOOD: PortHitRate = PortHitRate { frames: 0, found: ALL };
 
     /// A frame has come: whether it is one of those that are kept.
     pub(super) fn is_sample(&mut self) -> bool {
-        if self.found >= MOST {
+        if self.found >= GOOD_HIT {
             return true;
         }
         self.frames += 1;
-        let is_sample = self.frames >= if self.is_bad() { SAMPLED } else { KEPT };
+        let is_sample = self.frames >= if self.is_bad() { LOOKUP_ONE_IN } else { INSERT_ONE_IN };
         if is_sample {
             self.frames = 0;
         }
@@ -70,14 +73,14 @@ impl Fare {
     }
 
     /// Updates the hit rate by a frame: `found` of its packets have found an entry.
-    pub(super) fn note(&mut self, found: usize, packets: usize) {
+    pub(super) fn note_frame(&mut self, found: usize, packets: usize) {
         let part = (found * ALL as usize).checked_div(packets).unwrap_or(0) as i32;
-        self.found += (part - self.found) / MEMORY;
+        self.found += (part - self.found) / EWMA_FRAMES;
     }
 
     /// Returns true if hardly any packet finds an entry.
     pub(super) fn is_bad(self) -> bool {
-        self.found < FEW
+        self.found < MIN_HIT
     }
 }
 
@@ -87,26 +90,26 @@ mod tests {
 
     #[test]
     fn most_entries_must_have_been_useless() {
-        let mut storm = Storm::default();
-        (0..JUDGED).for_each(|at| storm.forgotten(at % 8 == 0));
+        let mut storm = MissStormDetector::default();
+        (0..WINDOW).for_each(|at| storm.note_eviction(at % 8 == 0));
         assert!(!storm.is_on());
-        (0..JUDGED).for_each(|at| storm.forgotten(at % 16 == 0));
+        (0..WINDOW).for_each(|at| storm.note_eviction(at % 16 == 0));
         assert!(storm.is_on());
-        (0..JUDGED).for_each(|_| storm.forgotten(true));
+        (0..WINDOW).for_each(|_| storm.note_eviction(true));
         assert!(!storm.is_on());
     }
 
     #[test]
     fn one_frame_that_is_found_ends_it_for_a_port() {
-        let mut fare = Fare::GOOD;
-        assert!((0..KEPT).all(|_| fare.is_sample()));
-        (0..MEMORY).for_each(|_| fare.note(128, 256));
-        assert!(!fare.is_bad());
-        assert_eq!((0..10 * KEPT).filter(|_| fare.is_sample()).count(), 10);
-        (0..4 * MEMORY).for_each(|_| fare.note(0, 256));
-        assert!(fare.is_bad());
-        assert_eq!((0..10 * SAMPLED).filter(|_| fare.is_sample()).count(), 10);
-        fare.note(256, 256);
-        assert!(!fare.is_bad());
+        let mut hit_rate = PortHitRate::GOOD;
+        assert!((0..INSERT_ONE_IN).all(|_| hit_rate.is_sample()));
+        (0..EWMA_FRAMES).for_each(|_| hit_rate.note_frame(128, 256));
+        assert!(!hit_rate.is_bad());
+        assert_eq!((0..10 * INSERT_ONE_IN).filter(|_| hit_rate.is_sample()).count(), 10);
+        (0..4 * EWMA_FRAMES).for_each(|_| hit_rate.note_frame(0, 256));
+        assert!(hit_rate.is_bad());
+        assert_eq!((0..10 * LOOKUP_ONE_IN).filter(|_| hit_rate.is_sample()).count(), 10);
+        hit_rate.note_frame(256, 256);
+        assert!(!hit_rate.is_bad());
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, Slot};
 
-use super::{Counts, Drop, FastPath, Options, Outlet};
+use super::{Counts, Drop, FlowCache, Options, Outlet};
 use crate::switch::{Switch, SwitchOptions};
 use crate::text::Syntax;
 use crate::wire::{FlowModCommand, Message, Port, PortConfig, PortNumber, PortState, Version};
@@ -135,7 +135,7 @@ impl Bench {
 }
 
 /// Results of a worker.
-struct Found {
+struct WorkerResult {
     packets: u64,
     counts: Counts,
     sent: [u64; 4],
@@ -146,7 +146,7 @@ struct Found {
 /// A pair of flows in two tables is changed again and again, both at once, under full load: no
 /// packet meets one of a pair and not the other, none is lost, none goes by older tables than one
 /// before it, and the counters say how many there were.
-fn changes(count: u32, pause: Duration) -> (u64, Found) {
+fn changes(count: u32, pause: Duration) -> (u64, WorkerResult) {
     let pair = |version: u32, old: u32| {
         format!(
             "modify_strict table=0,priority=1,udp actions=set_field:{version}->reg0,goto_table:1\n\
@@ -162,7 +162,7 @@ fn changes(count: u32, pause: Duration) -> (u64, Found) {
     let worker = bench.switch.worker();
     let (made, found) = thread::scope(|scope| {
         let work = scope.spawn(|| {
-            let mut path = FastPath::new(&[1, 2, 3, 4], Options::default());
+            let mut path = FlowCache::new(&[1, 2, 3, 4], Options::default());
             let (mut out, mut frame) = (bench.out(), Frame::new(FRAME));
             let (mut packets, mut flow, mut ticked) = (0, 0, 0);
             worker.set_working(true);
@@ -187,7 +187,7 @@ fn changes(count: u32, pause: Duration) -> (u64, Found) {
             path.flush(bench.now());
             worker.set_working(false);
             let Counted { sent, backwards, dropped, .. } = out;
-            Found { packets, counts: path.counts(), sent, backwards, dropped }
+            WorkerResult { packets, counts: path.counts(), sent, backwards, dropped }
         });
         let mut version = 1;
         for _ in 0..count {
@@ -225,7 +225,7 @@ fn packets_meet_old_tables_or_new_ones() {
 /// Every packet of a port is a new flow, while another port has packets of flows that are known,
 /// and flows are added: of the other port nothing is lost. Returns how long additions took, in
 /// order.
-fn storm(flows: u64) -> (Vec<Duration>, Found) {
+fn storm(flows: u64) -> (Vec<Duration>, WorkerResult) {
     // The other port's flows have to be decided anew whenever this is written again.
     const KNOWN: &str = "priority=1,in_port=2,udp \
                          actions=move:NXM_OF_UDP_SRC[]->NXM_NX_REG1[0..15],output:4";
@@ -241,7 +241,7 @@ fn storm(flows: u64) -> (Vec<Duration>, Found) {
         let work = scope.spawn(|| {
             // So few that they are soon found to be of no use.
             let options = Options { entries: 4096, ..Options::default() };
-            let mut path = FastPath::new(&[1, 2, 3, 4], options);
+            let mut path = FlowCache::new(&[1, 2, 3, 4], options);
             let (mut out, mut frame) = (bench.out(), Frame::new(FRAME));
             let (mut new, mut other, mut ticked) = (0_u64, 0, 0);
             while new < flows {
@@ -264,7 +264,7 @@ fn storm(flows: u64) -> (Vec<Duration>, Found) {
             }
             stop.store(true, Relaxed);
             let Counted { sent, backwards, dropped, .. } = out;
-            Found { packets: new, counts: path.counts(), sent, backwards, dropped }
+            WorkerResult { packets: new, counts: path.counts(), sent, backwards, dropped }
         });
         let mut times = Vec::new();
         let mut number = 0_u32;

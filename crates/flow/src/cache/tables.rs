@@ -1,15 +1,15 @@
-//! Slow path of the fast path, as a trait.
+//! Slow path of the flow cache, as a trait.
 
 use std::sync::Arc;
 
-use crate::connection::{self, Tracked};
+use crate::conntrack::{self, Tracked};
 use crate::key::Key;
 use crate::pipeline::{Continuation, Decision, Punt, decide};
 use crate::switch::Switch;
 use crate::table::Snapshot;
 use crate::wire::Ct;
 
-/// Decides packets without an entry, and does the steps that the fast path cannot do.
+/// Decides packets without an entry, and does the steps that the cache cannot do.
 pub trait Tables {
     /// Takes the newest tables if there are newer ones that can be had at once. Returns true if it
     /// did.
@@ -52,11 +52,11 @@ impl Tables for Switch {
         from: Option<&Continuation>,
         now: u64,
     ) -> Decision {
-        decide(snapshot, self.memory(), self, key, from, now)
+        decide(snapshot, self.shared_state(), self, key, from, now)
     }
 
     fn track(&self, action: &Ct, zone: u16, key: &mut Key, packet: &mut [u8], now: u64) -> Tracked {
-        self.memory().tracker.track(action, zone, key, packet, now)
+        self.shared_state().tracker.track(action, zone, key, packet, now)
     }
 
     fn punt(&self, punt: &Arc<Punt>, key: &Key, packet: &[u8]) -> bool {
@@ -66,5 +66,5 @@ impl Tables for Switch {
 
 /// Clears the connection fields of a packet.
 pub(super) fn clear_connection(key: &mut Key) {
-    connection::clear(key);
+    conntrack::clear(key);
 }

@@ -1,6 +1,6 @@
 //! Transfer of entries' counts to the shared counters.
 
-use super::FastPath;
+use super::FlowCache;
 use crate::pipeline::Decision;
 use crate::table::PortCount;
 
@@ -9,7 +9,7 @@ use crate::table::PortCount;
 const TICK: usize = 256;
 const AGED: usize = 256;
 
-impl FastPath {
+impl FlowCache {
     /// Adds the counts of an entry to the shared counters.
     pub(super) fn add(&mut self, entry: u32, now: u64) {
         let hot = &mut self.entries.hot[entry as usize];

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache, Slot};
 use proptest::prelude::*;
 
-use super::{Drop, FastPath, Options, Outlet, Tables};
-use crate::connection::Tracked;
+use super::{Drop, FlowCache, Options, Outlet, Tables};
+use crate::conntrack::Tracked;
 use crate::edit;
 use crate::key::{Key, Mask};
 use crate::pipeline::{Continuation, Decision, Punt, Step, Suspended};
@@ -218,19 +218,23 @@ impl Tables for StandIn {
 }
 
 /// Takes packets.
-struct Taken {
+struct TestOutlet {
     pool: PoolCache,
     sent: Vec<Vec<Vec<u8>>>,
     dropped: [u64; Drop::NAMES.len()],
 }
 
-impl Taken {
-    fn new(arena: &Arena) -> Taken {
-        Taken { pool: arena.cache(64), sent: vec![Vec::new(); PORTS as usize], dropped: [0; _] }
+impl TestOutlet {
+    fn new(arena: &Arena) -> TestOutlet {
+        TestOutlet {
+            pool: arena.cache(64),
+            sent: vec![Vec::new(); PORTS as usize],
+            dropped: [0; _],
+        }
     }
 }
 
-impl Outlet for Taken {
+impl Outlet for TestOutlet {
     fn pool(&mut self) -> &mut PoolCache {
         &mut self.pool
     }
@@ -436,12 +440,12 @@ fn fast(rules: &[Rule], events: &[Event], limit: usize, entries: usize) -> (Outc
     let mut counted: Vec<_> =
         tables.rules().iter().map(|rule| Arc::clone(&rule.counters)).collect();
     let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
-    let mut out = Taken::new(&arena);
+    let mut out = TestOutlet::new(&arena);
     let ports: Vec<u32> = (1..=PORTS).collect();
     let options = Options { entries, ..Options::default() };
-    let mut path = FastPath::new(&ports, options);
+    let mut path = FlowCache::new(&ports, options);
     let (mut frame, mut at) = (Frame::new(limit), 0);
-    let send = |path: &mut FastPath, out: &mut Taken, at: usize, frame: &mut Frame| {
+    let send = |path: &mut FlowCache, out: &mut TestOutlet, at: usize, frame: &mut Frame| {
         if !frame.is_empty() {
             path.process(&tables, out, at, frame, 1);
             assert!(frame.is_empty());
@@ -476,7 +480,7 @@ fn fast(rules: &[Rule], events: &[Event], limit: usize, entries: usize) -> (Outc
     assert_eq!(out.dropped[Drop::Budget as usize], 0);
     let punted = std::mem::take(&mut *tables.punted.lock().unwrap());
     let counted = counted.iter().map(|one| (one.packets(), one.bytes())).collect();
-    let Taken { pool, sent, .. } = out;
+    let TestOutlet { pool, sent, .. } = out;
     std::mem::drop(pool);
     assert_eq!(arena.accounting().held, 0);
     (Outcome { sent, punted, counted }, tables.decided.load(Relaxed))
@@ -526,7 +530,12 @@ fn compare(seed: u64, rules: u64, kinds: u64) {
 }
 
 /// Frames of packets to one output by a rule that looks at their addresses.
-fn storm(path: &mut FastPath, tables: &StandIn, out: &mut Taken, flows: impl Iterator<Item = u64>) {
+fn storm(
+    path: &mut FlowCache,
+    tables: &StandIn,
+    out: &mut TestOutlet,
+    flows: impl Iterator<Item = u64>,
+) {
     let mut frame = Frame::new(32);
     let flows: Vec<_> = flows.collect();
     for flows in flows.chunks(32) {
@@ -552,7 +561,7 @@ fn a_storm_is_decided_and_what_comes_behind_it_is_kept() {
     // A rule that matches nothing and has all look at the whole address.
     let wanting = Rule { key, mask, does: Does::Drop, counters: Arc::default() };
     let all = Rule {
-        mask: Mask::of(Field::InPort),
+        mask: Mask::from_field(Field::InPort),
         does: Does::Output(2),
         counters: Arc::default(),
         ..wanting.clone()
@@ -560,11 +569,11 @@ fn a_storm_is_decided_and_what_comes_behind_it_is_kept() {
     let counters = Arc::clone(&all.counters);
     let tables = StandIn::new(vec![wanting, all]);
     let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
-    let mut out = Taken::new(&arena);
+    let mut out = TestOutlet::new(&arena);
     let ports: Vec<u32> = (1..=PORTS).collect();
     let options = Options { entries: ENTRIES, ..Options::default() };
-    let mut path = FastPath::new(&ports, options);
-    let made = |path: &FastPath| path.counts().made;
+    let mut path = FlowCache::new(&ports, options);
+    let made = |path: &FlowCache| path.counts().made;
 
     storm(&mut path, &tables, &mut out, 1..20_001);
     let before = (made(&path), path.counts().decided);
@@ -620,8 +629,8 @@ impl Tables for Doubling {
 #[test]
 fn copies_that_are_looked_up_again_come_to_an_end() {
     let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
-    let mut out = Taken::new(&arena);
-    let mut path = FastPath::new(&[1], Options::default());
+    let mut out = TestOutlet::new(&arena);
+    let mut path = FlowCache::new(&[1], Options::default());
     let tables = Doubling::default();
     let mut frame = Frame::new(1);
     frame.push(out.pool.take_one(60).unwrap()).unwrap();
@@ -635,8 +644,8 @@ fn copies_that_are_looked_up_again_come_to_an_end() {
 #[test]
 fn a_packet_that_no_controller_gets_is_counted() {
     let arena = ArenaOptions { size: 1 << 21, ..Default::default() }.create().unwrap();
-    let mut out = Taken::new(&arena);
-    let mut path = FastPath::new(&[1], Options::default());
+    let mut out = TestOutlet::new(&arena);
+    let mut path = FlowCache::new(&[1], Options::default());
     let steps = vec![Step::Controller(Arc::new(punt()))];
     let decision = Decision { steps, ..Decision::default() };
     let mut key = Key::default();

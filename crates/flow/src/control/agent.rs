@@ -9,11 +9,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::admission::Ticket;
-use super::connecting::{Dial, Listener};
-use super::connection::{Ended, Times, converse};
+use super::connecting::{ConnectAttempt, Listener};
+use super::connection::{EndReason, Times, converse};
 use super::link::Link;
 use super::session::{HelloCheck, Session};
-use super::shared::{Place, Shared};
+use super::shared::{Shared, TargetState};
 use super::tls::Tls;
 use super::trust::Peer;
 use super::waker::{Ready, Waker, wait};
@@ -162,7 +162,7 @@ impl Agent {
                 listeners.push((nth, listener));
                 target = bound;
             }
-            places.push(Place::new(target, options.limits));
+            places.push(TargetState::new(target, options.limits));
         }
         let shared = Shared::new(switch, options, places);
         let (alive, ended) = channel();
@@ -227,7 +227,7 @@ impl Agent {
     #[must_use]
     pub fn status(&self) -> AgentStatus {
         let peers = self.shared.peers.lock();
-        let of = |nth: usize, place: &Place| {
+        let of = |nth: usize, place: &TargetState| {
             let here = || peers.peers.iter().filter(|peer| peer.target == nth);
             let controllers = here().map(|peer| ControllerStatus {
                 address: peer.address.clone(),
@@ -289,7 +289,7 @@ pub struct Conversation(Session);
 impl Conversation {
     /// Takes bytes of the controller, and handles messages as far as answers have room. A call
     /// without bytes continues.
-    pub fn say(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), EndReason> {
         self.0.push(bytes);
         while self.0.advance()? && !self.0.is_full() {}
         self.0.tick();
@@ -297,7 +297,7 @@ impl Conversation {
     }
 
     /// Returns the answers and unsolicited messages since the last call.
-    pub fn hear(&mut self) -> Vec<u8> {
+    pub fn recv(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.0.outbox().take(&mut bytes, usize::MAX);
         bytes
@@ -311,14 +311,14 @@ fn connect(shared: &Arc<Shared>, nth: usize, tls: Option<&Tls>, waker: &Arc<Wake
     let mut pause = shortest;
     while !shared.stop.is_set() {
         let began = Instant::now();
-        let dial = Dial {
+        let attempt = ConnectAttempt {
             tls,
             trust: Some(&shared.options.trust),
             stop: &shared.stop,
             waker,
             deadline: began + DIAL_TIME,
         };
-        match dial.dial(&place.target) {
+        match attempt.dial(&place.target) {
             Ok((link, address)) => {
                 let check = match link.plain_ends() {
                     Some((ours, theirs)) => HelloCheck::Dialled { ours, theirs },
@@ -365,7 +365,7 @@ fn serve(
     let Limits { hello, message, .. } = shared.options.limits;
     let times = Times { hello, message, probe: shared.options.probe_interval };
     let ended = converse(&mut link, &mut session, &shared.stop, waker, times);
-    if !matches!(ended, Ended::Stopped) {
+    if !matches!(ended, EndReason::Stopped) {
         shared.places[nth].history().last_error = Some(ended.to_string());
     }
 }
@@ -434,7 +434,7 @@ fn accept(
         Err(error) => return Err(error),
     };
     let place = &shared.places[nth];
-    let peer = Peer::of(&socket);
+    let peer = Peer::from_socket(&socket);
     let trusted = peer.and_then(|peer| shared.options.trust.check(&peer, listener.is_secure()));
     let source = match trusted {
         Ok(source) => source,

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::agent::FOREVER;
-use super::connecting::{Dial, Listener};
+use super::connecting::{ConnectAttempt, Listener};
 use super::link::Link;
-use super::stopping::Stop;
+use super::stop_flag::StopFlag;
 use super::tls::Tls;
 use super::waker::{Ready, Waker, wait};
 use super::{Credentials, Target, TlsError, Trust};
@@ -193,9 +193,9 @@ impl Client {
         let failed = |error| ClientError::Connect { target: target.clone(), error };
         let waker = Arc::new(Waker::new().map_err(failed)?);
         if !target.is_passive() {
-            let (tls, trust, stop) = (tls.as_ref(), options.trust.as_ref(), &Stop::default());
-            let dial = Dial { tls, trust, stop, waker: &waker, deadline };
-            let (link, _) = dial.dial(target).map_err(failed)?;
+            let (tls, trust, stop) = (tls.as_ref(), options.trust.as_ref(), &StopFlag::default());
+            let attempt = ConnectAttempt { tls, trust, stop, waker: &waker, deadline };
+            let (link, _) = attempt.dial(target).map_err(failed)?;
             return Client::over(link, waker, options, deadline);
         }
         let (listener, _) = Listener::new(target).map_err(failed)?;
@@ -241,7 +241,7 @@ impl Client {
     }
 
     fn greet(&mut self, ours: &[Version], deadline: Instant) -> Result<(), ClientError> {
-        self.send(&Message::Hello(Hello::of(ours)), deadline)?;
+        self.send(&Message::Hello(Hello::from_versions(ours)), deadline)?;
         loop {
             let bytes = self.stream.next_message().map_err(ClientError::Malformed)?;
             let Some(bytes) = bytes.map(<[u8]>::to_vec) else {

@@ -21,7 +21,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::Target;
 use super::link::{Link, Socket};
-use super::stopping::Stop;
+use super::stop_flag::StopFlag;
 use super::tls::Tls;
 use super::trust::{Peer, Trust};
 use super::waker::{Ready, Waker, wait};
@@ -34,11 +34,11 @@ const ADDRESSES: usize = 16;
 
 /// Parameters of an attempt to connect.
 #[derive(Debug)]
-pub(super) struct Dial<'a> {
+pub(super) struct ConnectAttempt<'a> {
     pub(super) tls: Option<&'a Tls>,
     /// Users that the other end of a UNIX socket may run as; `None` is any.
     pub(super) trust: Option<&'a Trust>,
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a StopFlag,
     pub(super) waker: &'a Arc<Waker>,
     /// Deadline of the attempt.
     pub(super) deadline: Instant,
@@ -49,7 +49,7 @@ fn open(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::STREAM, flags, None)?)
 }
 
-impl Dial<'_> {
+impl ConnectAttempt<'_> {
     /// The time that is left, if any is.
     fn left(&self, until: Instant) -> io::Result<Duration> {
         let left = until.min(self.deadline).saturating_duration_since(Instant::now());
@@ -132,7 +132,7 @@ impl Dial<'_> {
                 connect(&socket, &SocketAddrUnix::new(path)?)?;
                 let socket = Socket::unix(PeerStream::new(socket.into(), closer))?;
                 if let Some(trust) = self.trust {
-                    trust.check(&Peer::of(&socket)?, false)?;
+                    trust.check(&Peer::from_socket(&socket)?, false)?;
                 }
                 Ok((Link::plain(socket), path.display().to_string()))
             }

@@ -7,10 +7,10 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use super::linger::Linger;
+use super::busy_poll::BusyPoll;
 use super::link::Link;
 use super::session::Session;
-use super::stopping::Stop;
+use super::stop_flag::StopFlag;
 use super::waker::{Ready, Waker, wait};
 use crate::wire::Fault;
 
@@ -22,7 +22,7 @@ const FIRST_CHUNK: usize = 1 << 12;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
+pub enum EndReason {
     /// The controller closed it.
     #[error("the controller closed the connection")]
     Closed,
@@ -73,12 +73,15 @@ pub enum Ended {
 pub(super) fn converse(
     link: &mut Link,
     session: &mut Session,
-    stop: &Stop,
+    stop: &StopFlag,
     waker: &Waker,
     times: Times,
-) -> Ended {
+) -> EndReason {
     let ended = Conversation::new(link, session, waker, times).run(stop);
-    if matches!(ended, Ended::Stopped | Ended::Garbage(_) | Ended::NoVersion | Ended::NoHello) {
+    if matches!(
+        ended,
+        EndReason::Stopped | EndReason::Garbage(_) | EndReason::NoVersion | EndReason::NoHello
+    ) {
         link.close();
     }
     ended
@@ -109,7 +112,7 @@ struct Conversation<'a> {
     probed: bool,
     /// Whether there may be bytes to read.
     readable: bool,
-    linger: Linger,
+    busy_poll: BusyPoll,
     /// Bytes being written, and the number of those already written.
     pending: Vec<u8>,
     written: usize,
@@ -134,17 +137,17 @@ impl<'a> Conversation<'a> {
             heard: now,
             probed: false,
             readable: true,
-            linger: Linger::default(),
+            busy_poll: BusyPoll::default(),
             pending: Vec::new(),
             written: 0,
             buffer: vec![0; FIRST_CHUNK],
         }
     }
 
-    fn run(&mut self, stop: &Stop) -> Ended {
+    fn run(&mut self, stop: &StopFlag) -> EndReason {
         loop {
             if stop.is_set() {
-                return Ended::Stopped;
+                return EndReason::Stopped;
             }
             match self.turn() {
                 Ok(()) => {}
@@ -158,7 +161,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Reads, handles and writes without blocking, then waits.
-    fn turn(&mut self) -> Result<(), Ended> {
+    fn turn(&mut self) -> Result<(), EndReason> {
         self.check_times()?;
         self.write()?;
         // Messages that came before go first.
@@ -175,10 +178,10 @@ impl<'a> Conversation<'a> {
             return Ok(());
         }
         let now = Instant::now();
-        if listens && !stuck && self.linger.is_on(now) {
+        if listens && !stuck && self.busy_poll.is_on(now) {
             // Others may want this core: the controller itself, where there is one.
             std::thread::yield_now();
-            self.linger.offered(now, Instant::now());
+            self.busy_poll.offered(now, Instant::now());
             self.readable = true;
             return Ok(());
         }
@@ -189,9 +192,9 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    fn read(&mut self) -> Result<(), Ended> {
+    fn read(&mut self) -> Result<(), EndReason> {
         match self.link.read(&mut self.buffer) {
-            Ok(0) => Err(Ended::Closed),
+            Ok(0) => Err(EndReason::Closed),
             Ok(count) => {
                 self.session.push(&self.buffer[..count]);
                 let is_whole = count < self.buffer.len();
@@ -199,7 +202,7 @@ impl<'a> Conversation<'a> {
                     self.buffer.resize(CHUNK, 0);
                 }
                 (self.heard, self.probed) = (Instant::now(), false);
-                self.linger.heard(self.heard);
+                self.busy_poll.received(self.heard);
                 // Where less came than there was room for, poll(2) reports more.
                 self.readable = !is_whole || self.link.keeps_bytes();
                 Ok(())
@@ -212,7 +215,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn write(&mut self) -> Result<(), Ended> {
+    fn write(&mut self) -> Result<(), EndReason> {
         loop {
             if self.pending.is_empty() {
                 self.session.outbox().take(&mut self.pending, CHUNK);
@@ -224,7 +227,7 @@ impl<'a> Conversation<'a> {
                 };
             }
             match self.link.write(&self.pending[self.written..]) {
-                Ok(0) => return Err(Ended::Closed),
+                Ok(0) => return Err(EndReason::Closed),
                 Ok(count) => {
                     self.written += count;
                 }
@@ -237,7 +240,7 @@ impl<'a> Conversation<'a> {
                 if self.session.is_full() {
                     self.heard = Instant::now();
                 }
-                self.linger.wrote(Instant::now());
+                self.busy_poll.wrote(Instant::now());
                 // A large answer is not kept for its room.
                 self.pending.shrink_to(CHUNK);
             }
@@ -245,17 +248,17 @@ impl<'a> Conversation<'a> {
     }
 
     /// Ends a connection whose peer exceeds a time limit, even if it sends other data.
-    fn check_times(&mut self) -> Result<(), Ended> {
+    fn check_times(&mut self) -> Result<(), EndReason> {
         if self.session.is_ending() && !self.has_said_hello()? {
-            return Err(Ended::Displaced);
+            return Err(EndReason::Displaced);
         }
         if self.session.outbox().is_given_up() {
-            return Err(Ended::Overwhelmed);
+            return Err(EndReason::Overwhelmed);
         }
         let now = Instant::now();
         if !self.session.is_established() {
             let is_late = now - self.began >= self.times.hello;
-            return if is_late { Err(Ended::Late) } else { Ok(()) };
+            return if is_late { Err(EndReason::Late) } else { Ok(()) };
         }
         // While answers wait, nothing is read, so the peer's time does not run.
         if self.session.take_progress() || !self.session.has_half() || self.session.is_full() {
@@ -264,7 +267,7 @@ impl<'a> Conversation<'a> {
         if self.session.has_half() {
             let since = *self.half_since.get_or_insert(now);
             if now - since >= self.times.message {
-                return Err(Ended::Stalled);
+                return Err(EndReason::Stalled);
             }
         }
         Ok(())
@@ -272,14 +275,14 @@ impl<'a> Conversation<'a> {
 
     /// Reads the rest of a half-open connection that makes room for another, and returns true if it
     /// has sent its hello.
-    fn has_said_hello(&mut self) -> Result<bool, Ended> {
+    fn has_said_hello(&mut self) -> Result<bool, EndReason> {
         self.read()?;
         self.session.advance()?;
         Ok(self.session.is_established())
     }
 
     /// Sends an echo request, when it is time to, and returns the time until the next.
-    fn probe_now(&mut self, listens: bool) -> Result<Duration, Ended> {
+    fn probe_now(&mut self, listens: bool) -> Result<Duration, EndReason> {
         let now = Instant::now();
         if !self.session.is_established() {
             return Ok(self.times.hello.saturating_sub(now - self.began));
@@ -289,10 +292,10 @@ impl<'a> Conversation<'a> {
         if probe.is_zero() {
             // A peer that does not read is given up all the same.
             let is_stuck = !listens && silent >= 2 * self.times.message;
-            return if is_stuck { Err(Ended::Stuck) } else { Ok(tick) };
+            return if is_stuck { Err(EndReason::Stuck) } else { Ok(tick) };
         }
         if silent >= 2 * probe {
-            return Err(if listens { Ended::Silent } else { Ended::Stuck });
+            return Err(if listens { EndReason::Silent } else { EndReason::Stuck });
         }
         if silent < probe {
             return Ok((probe - silent).min(tick));
@@ -319,19 +322,19 @@ mod tests {
     use crate::control::admission::Source;
     use crate::control::link::Socket;
     use crate::control::session::HelloCheck;
-    use crate::control::shared::{Place, Shared};
+    use crate::control::shared::{Shared, TargetState};
     use crate::control::{AgentOptions, Limits};
     use crate::switch::{Switch, SwitchOptions};
     use crate::wire::{Hello, Message, Version};
 
     /// Carries a connection that has lost its place before its thread runs, and by then has sent
     /// these bytes. Returns how it ended, and whether it was a controller's.
-    fn displaced(said: &[u8]) -> (Ended, bool) {
+    fn displaced(said: &[u8]) -> (EndReason, bool) {
         let limits = Limits { half_open: 1, ..Limits::default() };
         let options = AgentOptions { limits, ..AgentOptions::default() };
         let target = "ptcp:0:127.0.0.1".parse().expect("a target");
         let switch = Switch::new(SwitchOptions::default());
-        let shared = Shared::new(switch, options, vec![Place::new(target, limits)]);
+        let shared = Shared::new(switch, options, vec![TargetState::new(target, limits)]);
         let waker = shared.stop.waker().expect("an eventfd");
         let come = || shared.places[0].admission.admit(Source::User(4711), Arc::clone(&waker));
         let (first, _second) = (come(), come());
@@ -349,11 +352,11 @@ mod tests {
 
     #[test]
     fn a_hello_that_has_come_is_heard_though_the_place_is_gone() {
-        let hello = Message::Hello(Hello::of(&[Version::V13]));
+        let hello = Message::Hello(Hello::from_versions(&[Version::V13]));
         let hello = hello.encode(Version::V13, 0).expect("a hello");
         let (ended, is_controller) = displaced(&hello);
-        assert!(matches!(ended, Ended::Closed) && is_controller, "{ended}");
+        assert!(matches!(ended, EndReason::Closed) && is_controller, "{ended}");
         let (ended, is_controller) = displaced(&hello[..5]);
-        assert!(matches!(ended, Ended::Displaced) && !is_controller, "{ended}");
+        assert!(matches!(ended, EndReason::Displaced) && !is_controller, "{ended}");
     }
 }

@@ -27,17 +27,17 @@ pub(super) fn run(shared: &Arc<Shared>, subscription: &Subscription) {
     let mut last = Instant::now();
     while !shared.stop.is_set() {
         match subscription.events.recv_timeout(TICK / 2) {
-            Ok(event) => events.tell(&event),
+            Ok(event) => events.send_event(&event),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK / 2),
         }
-        shared.monitors.tell();
+        shared.monitors.send_updates();
         if last.elapsed() >= TICK {
             last = Instant::now();
             let now = shared.now();
             shared.switch.expire(now, EXPIRED);
             shared.switch.free_unused();
-            shared.switch.memory().tracker.expire(now);
+            shared.switch.shared_state().tracker.expire(now);
             events.mind_controllers();
             shared.lost_events.store(subscription.lost(), Ordering::Relaxed);
         }
@@ -59,7 +59,7 @@ impl Events {
         Events { shared, tokens, controlled: Instant::now() }
     }
 
-    fn tell(&mut self, event: &Event) {
+    fn send_event(&mut self, event: &Event) {
         match event {
             Event::PacketIn(packet) => self.packet_in(packet),
             Event::FlowRemoved(removed) => self.flow_removed(removed),
@@ -77,7 +77,7 @@ impl Events {
     fn to_all(&self, kind: AsyncKind, reason: u8, message: &Message) {
         for peer in &self.shared.peers.lock().peers {
             if let Some(version) = peer.hears(kind, reason) {
-                peer.tell(message, version);
+                peer.send_message(message, version);
             }
         }
     }
@@ -122,7 +122,7 @@ impl Events {
                 (PacketInFormat::Standard, _) => Message::PacketIn(packet),
                 (PacketInFormat::Nicira, _) => Message::Nicira(NiciraMessage::PacketIn(packet)),
                 (PacketInFormat::Nicira2, resume) => {
-                    let keep = |resume| self.shared.paused.keep(resume);
+                    let keep = |resume| self.shared.continuations.keep(resume);
                     let told = resume
                         .as_ref()
                         .map(|resume| continuation.get_or_insert_with(|| keep(resume)).clone());

@@ -65,7 +65,7 @@ impl Monitor {
 
 /// Changes that wait to be sent.
 #[derive(Debug, Default)]
-struct Held {
+struct PausedUpdates {
     /// Flows that came or became others, by number, and whether the controller knows of one like
     /// it.
     changed: BTreeMap<u64, (Arc<Flow>, bool)>,
@@ -80,19 +80,19 @@ struct Held {
     is_initial: bool,
 }
 
-/// A controller with monitors.
+/// Monitors of a controller, and its updates that wait.
 #[derive(Debug)]
-struct Watcher {
+struct MonitorQueue {
     version: Version,
     outbox: Arc<Outbox>,
     monitors: BTreeMap<u32, Monitor>,
-    held: Option<Held>,
+    paused: Option<PausedUpdates>,
 }
 
 #[derive(Debug, Default)]
 struct All {
     journal: Option<Journal>,
-    watchers: BTreeMap<u64, Watcher>,
+    queues: BTreeMap<u64, MonitorQueue>,
 }
 
 /// All monitors of a switch.
@@ -118,13 +118,13 @@ impl Monitors {
     ) -> Result<Vec<Initial>, Fault> {
         let mut all = self.lock();
         let all = &mut *all;
-        let known = all.watchers.get(&controller).map(|watcher| &watcher.monitors);
+        let known = all.queues.get(&controller).map(|queue| &queue.monitors);
         check(known, requests, switch.options().tables)?;
         // Changes up to now are of the monitors up to now.
         let saved = match &all.journal {
             Some(journal) => {
                 let (records, saved) = switch.cut_journal(journal);
-                spread(&mut all.watchers, &records);
+                spread(&mut all.queues, &records);
                 saved
             }
             None => {
@@ -134,24 +134,24 @@ impl Monitors {
             }
         };
         self.some.store(true, Ordering::Release);
-        let watcher = all.watchers.entry(controller).or_insert_with(|| Watcher {
+        let queue = all.queues.entry(controller).or_insert_with(|| MonitorQueue {
             version,
             outbox: Arc::clone(outbox),
             monitors: BTreeMap::new(),
-            held: None,
+            paused: None,
         });
         let mut new = Vec::new();
         for request in requests {
-            watcher.monitors.remove(&request.id);
+            queue.monitors.remove(&request.id);
             if request.command != FlowMonitorCommand::Delete {
-                watcher.monitors.insert(request.id, Monitor::new(request));
+                queue.monitors.insert(request.id, Monitor::new(request));
                 new.push(request.id);
             }
         }
-        let new = new.iter().filter_map(|id| watcher.monitors.get(id));
+        let new = new.iter().filter_map(|id| queue.monitors.get(id));
         let flows = initial(&new.collect::<Vec<_>>(), saved.tables());
         if !flows.is_empty() {
-            watcher.held.get_or_insert_default().is_initial = true;
+            queue.paused.get_or_insert_default().is_initial = true;
         }
         self.tidy(all);
         Ok(flows)
@@ -160,8 +160,8 @@ impl Monitors {
     /// Ends a monitor.
     pub(super) fn cancel(&self, controller: u64, id: u32) -> Result<(), Fault> {
         let mut all = self.lock();
-        let watcher = all.watchers.get_mut(&controller).ok_or(Fault::UnknownMonitor)?;
-        watcher.monitors.remove(&id).ok_or(Fault::UnknownMonitor)?;
+        let queue = all.queues.get_mut(&controller).ok_or(Fault::UnknownMonitor)?;
+        queue.monitors.remove(&id).ok_or(Fault::UnknownMonitor)?;
         self.tidy(&mut all);
         Ok(())
     }
@@ -170,35 +170,35 @@ impl Monitors {
     pub(super) fn forget(&self, controller: u64) {
         if self.some.load(Ordering::Acquire) {
             let mut all = self.lock();
-            all.watchers.remove(&controller);
+            all.queues.remove(&controller);
             self.tidy(&mut all);
         }
     }
 
     /// Ends the journal when no controller has a monitor.
     fn tidy(&self, all: &mut All) {
-        all.watchers.retain(|_, watcher| !watcher.monitors.is_empty() || watcher.held.is_some());
-        if all.watchers.is_empty() {
+        all.queues.retain(|_, queue| !queue.monitors.is_empty() || queue.paused.is_some());
+        if all.queues.is_empty() {
             all.journal = None;
             self.some.store(false, Ordering::Release);
         }
     }
 
     /// Sends the recorded changes to the monitors.
-    pub(super) fn tell(&self) {
+    pub(super) fn send_updates(&self) {
         if !self.some.load(Ordering::Acquire) {
             return;
         }
         let mut all = self.lock();
-        all.tell();
+        all.send_updates();
     }
 
     /// Notes that a controller was sent its monitors' initial flows.
     pub(super) fn told_initial(&self, controller: u64) {
         let mut all = self.lock();
-        let watcher = all.watchers.get_mut(&controller);
-        if let Some(held) = watcher.and_then(|watcher| watcher.held.as_mut()) {
-            held.is_initial = false;
+        let queue = all.queues.get_mut(&controller);
+        if let Some(paused) = queue.and_then(|queue| queue.paused.as_mut()) {
+            paused.is_initial = false;
         }
     }
 
@@ -209,11 +209,11 @@ impl Monitors {
             return;
         }
         let mut all = self.lock();
-        let is_held = all.watchers.get(&controller).is_some_and(|watcher| watcher.held.is_some());
+        let is_held = all.queues.get(&controller).is_some_and(|queue| queue.paused.is_some());
         if is_held {
-            all.tell();
-            if let Some(watcher) = all.watchers.get_mut(&controller) {
-                watcher.release();
+            all.send_updates();
+            if let Some(queue) = all.queues.get_mut(&controller) {
+                queue.release();
             }
             self.tidy(&mut all);
         }
@@ -221,10 +221,10 @@ impl Monitors {
 }
 
 impl All {
-    fn tell(&mut self) {
+    fn send_updates(&mut self) {
         if let Some(journal) = &self.journal {
             let records = journal.take();
-            spread(&mut self.watchers, &records);
+            spread(&mut self.queues, &records);
         }
     }
 }
@@ -282,21 +282,21 @@ fn initial(monitors: &[&Monitor], tables: &Snapshot) -> Vec<Initial> {
 }
 
 /// Sends changes to each controller whose monitors match them.
-fn spread(watchers: &mut BTreeMap<u64, Watcher>, records: &Records) {
+fn spread(queues: &mut BTreeMap<u64, MonitorQueue>, records: &Records) {
     if records.is_incomplete() {
         // Too many changes: the controllers connect again and ask for all flows.
-        watchers.values().for_each(|watcher| watcher.outbox.give_up());
+        queues.values().for_each(|queue| queue.outbox.give_up());
         return;
     }
-    for (controller, watcher) in watchers {
+    for (controller, queue) in queues {
         for (origin, changes) in records.flows() {
             let own = origin.filter(|origin| origin.controller == *controller);
-            watcher.hear(own, changes);
+            queue.add_changes(own, changes);
         }
     }
 }
 
-impl Watcher {
+impl MonitorQueue {
     /// The flags of all monitors that are about such a change.
     fn flags(
         &self,
@@ -311,7 +311,11 @@ impl Watcher {
     }
 
     /// A change was made.
-    fn hear<'a>(&mut self, own: Option<Origin>, changes: impl Iterator<Item = FlowChange<'a>>) {
+    fn add_changes<'a>(
+        &mut self,
+        own: Option<Origin>,
+        changes: impl Iterator<Item = FlowChange<'a>>,
+    ) {
         let mut updates = Vec::new();
         let mut is_abbreviated = false;
         for change in changes {
@@ -328,8 +332,8 @@ impl Watcher {
                 FlowChange::Removed(flow, reason) => (FlowEvent::Removed(reason), flow, None),
             };
             let flags = self.flags(flag(event), flow, before.map(|before| &**before));
-            if let Some(held) = &mut self.held {
-                held.note(event, flow, before, flags);
+            if let Some(paused) = &mut self.paused {
+                paused.note(event, flow, before, flags);
                 continue;
             }
             if flags == FlowMonitorFlags::default() {
@@ -360,9 +364,9 @@ impl Watcher {
     /// Sends updates, and pauses where too many wait.
     fn send(&mut self, updates: &[FlowUpdate]) {
         self.write(updates);
-        if self.held.is_none() && self.outbox.updates() > FULL {
+        if self.paused.is_none() && self.outbox.updates() > FULL {
             self.write_pause(FlowUpdate::Paused, NiciraMessage::FlowMonitorPaused);
-            self.held = Some(Held { is_told: true, ..Held::default() });
+            self.paused = Some(PausedUpdates { is_told: true, ..PausedUpdates::default() });
         }
     }
 
@@ -385,19 +389,21 @@ impl Watcher {
 
     /// Sends the updates held back, as far as there is room.
     fn release(&mut self) {
-        let mut held = match &mut self.held {
-            Some(held) if !held.is_initial && self.outbox.updates() == 0 => std::mem::take(held),
+        let mut paused = match &mut self.paused {
+            Some(paused) if !paused.is_initial && self.outbox.updates() == 0 => {
+                std::mem::take(paused)
+            }
             _ => return,
         };
         while self.outbox.updates() < FULL {
-            let removed = held.removed.len().min(PIECE);
-            let mut updates: Vec<_> = held
+            let removed = paused.removed.len().min(PIECE);
+            let mut updates: Vec<_> = paused
                 .removed
                 .drain(..removed)
                 .map(|(flow, reason)| updated(FlowEvent::Removed(reason), &flow, false))
                 .collect();
             while updates.len() < PIECE
-                && let Some((_, (flow, is_known))) = held.changed.pop_first()
+                && let Some((_, (flow, is_known))) = paused.changed.pop_first()
             {
                 let event = if is_known { FlowEvent::Modified } else { FlowEvent::Added };
                 let wanted = FlowMonitorFlags::ADD.0 | FlowMonitorFlags::MODIFY.0;
@@ -409,19 +415,19 @@ impl Watcher {
             }
             if !updates.is_empty() {
                 self.write(&updates);
-            } else if held.changed.is_empty() && held.removed.is_empty() {
-                if held.is_told {
+            } else if paused.changed.is_empty() && paused.removed.is_empty() {
+                if paused.is_told {
                     self.write_pause(FlowUpdate::Resumed, NiciraMessage::FlowMonitorResumed);
                 }
-                self.held = None;
+                self.paused = None;
                 return;
             }
         }
-        self.held = Some(held);
+        self.paused = Some(paused);
     }
 }
 
-impl Held {
+impl PausedUpdates {
     /// Remembers a change. There are never more entries than flows that are there now or were when
     /// it began.
     fn note(

@@ -161,7 +161,7 @@ impl Peer {
     }
 
     /// Sends an unsolicited message.
-    pub(super) fn tell(&self, message: &Message, version: Version) {
+    pub(super) fn send_message(&self, message: &Message, version: Version) {
         if let Ok(bytes) = message.encode(version, 0) {
             self.outbox.offer(bytes, false);
         }
@@ -232,7 +232,7 @@ impl All {
                 // Messages for its new role as a slave.
                 if let Some(version) = other.hears(AsyncKind::RoleStatus, reason.number()) {
                     let status = RoleStatus { role: Role::Slave, reason, generation };
-                    other.tell(&Message::RoleStatus(status), version);
+                    other.send_message(&Message::RoleStatus(status), version);
                 }
             }
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bundles::Bundles;
 
 use super::admission::Ticket;
-use super::connection::Ended;
+use super::connection::EndReason;
 use super::outbox::Outbox;
 use super::shared::Shared;
 use crate::switch::{Answer, Origin};
@@ -101,7 +101,7 @@ impl Session {
     ) -> Session {
         let versions = &shared.options.versions;
         if let Some(&newest) = versions.iter().max()
-            && let Ok(hello) = Message::Hello(Hello::of(versions)).encode(newest, 0)
+            && let Ok(hello) = Message::Hello(Hello::from_versions(versions)).encode(newest, 0)
         {
             outbox.answer(hello);
         }
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Handles messages that came, and returns true if there may be more of them.
-    pub(super) fn advance(&mut self) -> Result<bool, Ended> {
+    pub(super) fn advance(&mut self) -> Result<bool, EndReason> {
         for _ in 0..AT_ONCE {
             if self.outbox.is_full() {
                 return Ok(true);
@@ -168,17 +168,17 @@ impl Session {
             let first = self.stream.next_header().filter(|_| self.version.is_none());
             let is_hello = |header: Header| header.kind == HELLO && header.length <= HELLO_ROOM;
             if first.is_some_and(|header| !is_hello(header)) {
-                return Err(Ended::NoHello);
+                return Err(EndReason::NoHello);
             }
             let mut stream = std::mem::take(&mut self.stream);
-            let message = stream.next_message().map_err(Ended::Garbage);
-            let obeyed = match message {
+            let message = stream.next_message().map_err(EndReason::Garbage);
+            let handled = match message {
                 Ok(Some(message)) => self.receive(message).map(|()| true),
                 Ok(None) => Ok(false),
                 Err(ended) => Err(ended),
             };
             self.stream = stream;
-            if !obeyed? {
+            if !handled? {
                 return Ok(false);
             }
             self.progress = true;
@@ -222,28 +222,28 @@ impl Session {
         }
     }
 
-    /// Obeys one message.
-    fn receive(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+    /// Handles one message.
+    fn receive(&mut self, bytes: &[u8]) -> Result<(), EndReason> {
         let Some(header) = Header::read(bytes) else { return Ok(()) };
         let Some(version) = self.version else { return self.greet(header, bytes) };
         if header.version != version.number() && header.kind != HELLO {
             self.refuse(Fault::BadVersion, version, bytes);
             return Ok(());
         }
-        let obeyed = match Message::decode(bytes) {
-            Ok((_, xid, message)) => self.obey(message, version, xid, bytes),
+        let handled = match Message::decode(bytes) {
+            Ok((_, xid, message)) => self.handle_message(message, version, xid, bytes),
             Err(fault) => Err(fault),
         };
-        if let Err(fault) = obeyed {
+        if let Err(fault) = handled {
             self.refuse(fault, version, bytes);
         }
         Ok(())
     }
 
     /// The first message: a hello, by which a version is agreed on.
-    fn greet(&mut self, header: Header, bytes: &[u8]) -> Result<(), Ended> {
+    fn greet(&mut self, header: Header, bytes: &[u8]) -> Result<(), EndReason> {
         let Ok((_, _, Message::Hello(hello))) = Message::decode(bytes) else {
-            return Err(Ended::NoHello);
+            return Err(EndReason::NoHello);
         };
         let ours = &self.shared.options.versions;
         let Some(version) = Version::agree(ours, header.version, hello.bitmap.as_deref()) else {
@@ -256,7 +256,7 @@ impl Session {
             if let Ok(bytes) = error.encode(version, header.xid) {
                 self.outbox.answer(bytes);
             }
-            return Err(Ended::NoVersion);
+            return Err(EndReason::NoVersion);
         };
         self.pass()?;
         self.version = Some(version);
@@ -265,18 +265,18 @@ impl Session {
     }
 
     /// Checks the peer at its hello.
-    fn pass(&mut self) -> Result<(), Ended> {
+    fn pass(&mut self) -> Result<(), EndReason> {
         match &self.check {
             HelloCheck::Open => {}
             HelloCheck::Listener(ticket) => {
                 if !ticket.establish() {
                     self.shared.count_rejected(self.number);
-                    return Err(Ended::Full);
+                    return Err(EndReason::Full);
                 }
             }
             HelloCheck::Dialled { ours, theirs } => {
                 let trust = &self.shared.options.trust;
-                trust.check_dialled(*ours, *theirs).map_err(Ended::Refused)?;
+                trust.check_dialled(*ours, *theirs).map_err(EndReason::Refused)?;
                 self.check = HelloCheck::Open;
             }
         }
@@ -297,7 +297,7 @@ impl Session {
         Ok(())
     }
 
-    fn obey(
+    fn handle_message(
         &mut self,
         message: Message,
         version: Version,
@@ -396,7 +396,7 @@ impl Session {
         let (switch, now) = (&self.shared.switch, self.shared.now());
         let changed = switch.change_for(self.origin(xid), message, version, now);
         drop(turn);
-        self.shared.monitors.tell();
+        self.shared.monitors.send_updates();
         changed
     }
 
@@ -421,7 +421,7 @@ impl Session {
                 message.encode(version, 0)
             };
             if let Ok(said) = said {
-                peer.tell(&Message::RequestForward(said), version);
+                peer.send_message(&Message::RequestForward(said), version);
             }
         }
     }
@@ -602,12 +602,12 @@ impl Session {
             }
             NiciraMessage::FlushZone(zone) => {
                 self.may_write()?;
-                let tracker = &self.shared.switch.memory().tracker;
+                let tracker = &self.shared.switch.shared_state().tracker;
                 tracker.flush(|connection| connection.zone == zone);
             }
             NiciraMessage::Flush(filter) => {
                 self.may_write()?;
-                let tracker = &self.shared.switch.memory().tracker;
+                let tracker = &self.shared.switch.shared_state().tracker;
                 tracker.flush(|connection| connection.passes(&filter));
             }
             NiciraMessage::FlowMonitorCancel(id) => self.shared.monitors.cancel(self.number, id)?,

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::admission::Admission;
+use super::continuation_store::ContinuationStore;
 use super::monitors::Monitors;
 use super::outbox::Outbox;
-use super::paused::Paused;
 use super::peers::{All, Peer, Peers};
 use super::session::{HelloCheck, Session};
-use super::stopping::Stop;
+use super::stop_flag::StopFlag;
 use super::turns::Turns;
 use super::waker::Waker;
 use super::{AgentOptions, Limits, Target};
@@ -20,7 +20,7 @@ use crate::wire::{ConfigFlags, Fault, PacketInReason, Version};
 
 /// A target and its history.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct TargetState {
     /// Its address; the port of a listener is the one it has.
     pub(super) target: Target,
     pub(super) history: Mutex<History>,
@@ -41,9 +41,9 @@ pub(super) struct History {
     pub(super) rejected: u64,
 }
 
-impl Place {
-    pub(super) fn new(target: Target, limits: Limits) -> Place {
-        Place { target, history: Mutex::default(), admission: Admission::new(limits) }
+impl TargetState {
+    pub(super) fn new(target: Target, limits: Limits) -> TargetState {
+        TargetState { target, history: Mutex::default(), admission: Admission::new(limits) }
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
@@ -56,10 +56,10 @@ impl Place {
 pub(super) struct Shared {
     pub(super) switch: Arc<Switch>,
     pub(super) options: AgentOptions,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<TargetState>,
     pub(super) peers: Peers,
-    pub(super) stop: Stop,
-    pub(super) paused: Paused,
+    pub(super) stop: StopFlag,
+    pub(super) continuations: ContinuationStore,
     pub(super) monitors: Monitors,
     /// Whether a controller has set fragments to have Nicira's field: the switch has it anyway.
     matches_fragments: AtomicBool,
@@ -83,15 +83,15 @@ impl Shared {
     pub(super) fn new(
         switch: Arc<Switch>,
         options: AgentOptions,
-        places: Vec<Place>,
+        places: Vec<TargetState>,
     ) -> Arc<Shared> {
         Arc::new(Shared {
             switch,
             options,
             places,
             peers: Peers::default(),
-            stop: Stop::default(),
-            paused: Paused::new(),
+            stop: StopFlag::default(),
+            continuations: ContinuationStore::new(),
             monitors: Monitors::default(),
             matches_fragments: AtomicBool::new(false),
             bundled: AtomicUsize::new(0),

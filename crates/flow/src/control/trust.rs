@@ -77,7 +77,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) fn of(socket: &Socket) -> io::Result<Peer> {
+    pub(super) fn from_socket(socket: &Socket) -> io::Result<Peer> {
         match socket {
             Socket::Tcp(stream) => {
                 let (ours, theirs) = (stream.local_addr()?, stream.peer_addr()?);

@@ -19,7 +19,7 @@ impl Link {
     /// Reads a packet with a header of Ethernet, behind all tags: some of them may have been added
     /// after the key was read.
     #[inline]
-    pub(crate) fn of(bytes: &[u8]) -> Option<Link> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Link> {
         Link::behind_tags(bytes, usize::MAX)
     }
 
@@ -59,7 +59,7 @@ impl Link {
     /// Returns the offset of a network service header whose fields are known, and its form.
     pub(crate) fn service(self, bytes: &[u8]) -> Option<(usize, Nsh)> {
         let at = self.behind(bytes, [NSH; 2], Nsh::BASE)?;
-        Some((at, Nsh::of(&bytes[at..])?))
+        Some((at, Nsh::parse(&bytes[at..])?))
     }
 
     /// Returns the offset of an ARP message whose fields are known.
@@ -95,14 +95,14 @@ pub(crate) struct Ip {
 impl Ip {
     /// Reads the headers of a packet if all fields are known.
     #[inline]
-    pub(crate) fn of(bytes: &[u8]) -> Option<Ip> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Ip> {
         Ip::with_addresses(bytes).filter(|ip| !ip.broken)
     }
 
     /// Reads the headers of a packet of IP.
     #[inline]
     pub(crate) fn with_addresses(bytes: &[u8]) -> Option<Ip> {
-        let link = Link::of(bytes)?;
+        let link = Link::parse(bytes)?;
         let at = link.network();
         let behind = &bytes[at..];
         match link.kind {

@@ -46,7 +46,7 @@ pub(super) fn encap(packet: &mut impl Bytes, header: &[u8], frame: bool) -> bool
 /// Removes the header behind the Ethernet header, with the Ethernet header if a frame follows.
 pub(super) fn decap(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
-    let Some(link) = Link::of(bytes) else { return };
+    let Some(link) = Link::parse(bytes) else { return };
     let Some((at, header)) = link.service(bytes) else { return };
     let kind = match bytes[at + 3] {
         NEXT_ETHERNET => {

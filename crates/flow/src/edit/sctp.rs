@@ -46,7 +46,7 @@ const fn times(matrix: &[u32; 32], mut remainder: u32) -> u32 {
 }
 
 /// Updates the checksum of a packet whose first four bytes were `old` and are `new`.
-pub(super) fn mend(packet: &mut [u8], old: [u8; 4], new: [u8; 4]) {
+pub(super) fn update_checksum(packet: &mut [u8], old: [u8; 4], new: [u8; 4]) {
     let mut difference = u32::from_le_bytes(old) ^ u32::from_le_bytes(new);
     let length = packet.len();
     for (power, matrix) in ZEROS.iter().enumerate() {

@@ -27,7 +27,7 @@ pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
             change::<6>(bytes, 6, (value, mask))?;
         }
         Field::EthType => {
-            let link = Link::of(bytes).filter(|link| link.kind != NO_TYPE)?;
+            let link = Link::parse(bytes).filter(|link| link.kind != NO_TYPE)?;
             change::<2>(bytes, link.kind_at, (value, mask))?;
         }
         Field::VlanTci => tag(bytes, (value, mask))?,
@@ -51,7 +51,7 @@ pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
         Field::IpDscp => class(bytes, shifted(2))?,
         Field::IpEcn => class(bytes, (value, mask))?,
         Field::IpTtl => {
-            let ip = Ip::of(bytes)?;
+            let ip = Ip::parse(bytes)?;
             if ip.v6 {
                 change::<2>(bytes, ip.at + 6, (value, mask))?;
             } else {
@@ -59,7 +59,7 @@ pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
             }
         }
         Field::IpProto => {
-            let ip = Ip::of(bytes)?;
+            let ip = Ip::parse(bytes)?;
             if !ip.v6 {
                 ipv4_word(bytes, ip.at, 8, (value, mask))?;
             } else if !ip.extended {
@@ -80,27 +80,27 @@ pub(crate) fn set(entry: &Entry, bytes: &mut [u8]) -> Option<()> {
             covered::<16>(bytes, ip.at + 24, (value, mask), check)?;
         }
         Field::Ipv6Label => {
-            let at = Ip::of(bytes).filter(|ip| ip.v6)?.at;
+            let at = Ip::parse(bytes).filter(|ip| ip.v6)?.at;
             change::<4>(bytes, at, (value, mask))?;
         }
         Field::ArpOp => {
-            let at = Link::of(bytes)?.arp(bytes)?;
+            let at = Link::parse(bytes)?.arp(bytes)?;
             change::<2>(bytes, at + 6, (value, mask))?;
         }
         Field::ArpSha => {
-            let at = Link::of(bytes)?.arp(bytes)?;
+            let at = Link::parse(bytes)?.arp(bytes)?;
             change::<6>(bytes, at + 8, (value, mask))?;
         }
         Field::ArpSpa => {
-            let at = Link::of(bytes)?.arp(bytes)?;
+            let at = Link::parse(bytes)?.arp(bytes)?;
             change::<4>(bytes, at + 14, (value, mask))?;
         }
         Field::ArpTha => {
-            let at = Link::of(bytes)?.arp(bytes)?;
+            let at = Link::parse(bytes)?.arp(bytes)?;
             change::<6>(bytes, at + 18, (value, mask))?;
         }
         Field::ArpTpa => {
-            let at = Link::of(bytes)?.arp(bytes)?;
+            let at = Link::parse(bytes)?.arp(bytes)?;
             change::<4>(bytes, at + 24, (value, mask))?;
         }
         Field::TcpSrc => carried::<2>(bytes, TCP, 0, (value, mask))?,
@@ -155,14 +155,14 @@ fn covered<const N: usize>(
 ) -> Option<()> {
     let (old, new) = change::<N>(bytes, at, bits)?;
     if let Some(check) = check {
-        mend(bytes, check, &old, &new);
+        update_checksum(bytes, check, &old, &new);
     }
     Some(())
 }
 
-/// Mends a checksum after bytes it covers have changed.
+/// Updates a checksum after bytes it covers have changed.
 #[inline(always)]
-fn mend<const N: usize>(bytes: &mut [u8], check: Check, old: &[u8; N], new: &[u8; N]) {
+fn update_checksum<const N: usize>(bytes: &mut [u8], check: Check, old: &[u8; N], new: &[u8; N]) {
     let Some(place) = bytes.get_mut(check.at..).and_then(<[u8]>::first_chunk_mut::<2>) else {
         return;
     };
@@ -186,31 +186,31 @@ fn tag(bytes: &mut [u8], (value, mask): Bits) -> Option<()> {
 
 /// Sets bits of the outer label.
 fn label(bytes: &mut [u8], bits: Bits) -> Option<()> {
-    let at = Link::of(bytes)?.behind(bytes, [MPLS, MPLS_MULTICAST], 4)?;
+    let at = Link::parse(bytes)?.behind(bytes, [MPLS, MPLS_MULTICAST], 4)?;
     change::<4>(bytes, at, bits).map(drop)
 }
 
 /// Sets bits of the tag of provider backbone bridging.
 fn backbone(bytes: &mut [u8], bits: Bits) -> Option<()> {
-    let at = Link::of(bytes)?.behind(bytes, [BACKBONE; 2], 4)?;
+    let at = Link::parse(bytes)?.behind(bytes, [BACKBONE; 2], 4)?;
     change::<4>(bytes, at, bits).map(drop)
 }
 
 /// Sets bits of a network service header.
 fn service<const N: usize>(bytes: &mut [u8], at: usize, bits: Bits) -> Option<()> {
-    let (header, _) = Link::of(bytes)?.service(bytes)?;
+    let (header, _) = Link::parse(bytes)?.service(bytes)?;
     change::<N>(bytes, header + at, bits).map(drop)
 }
 
 /// Sets bits of a word of context of a network service header, if it has any.
 fn context(bytes: &mut [u8], at: usize, bits: Bits) -> Option<()> {
-    let (header, _) = Link::of(bytes)?.service(bytes).filter(|(_, header)| header.context)?;
+    let (header, _) = Link::parse(bytes)?.service(bytes).filter(|(_, header)| header.context)?;
     change::<4>(bytes, header + Nsh::BASE + at, bits).map(drop)
 }
 
 /// Sets bits of the type of service, or the traffic class.
 fn class(bytes: &mut [u8], (value, mask): Bits) -> Option<()> {
-    let ip = Ip::of(bytes)?;
+    let ip = Ip::parse(bytes)?;
     if ip.v6 {
         change::<4>(bytes, ip.at, (value << 20, mask << 20)).map(drop)
     } else {
@@ -226,32 +226,32 @@ fn ipv4_word(bytes: &mut [u8], header: usize, at: usize, bits: Bits) -> Option<(
 
 /// Sets bits of an address of IPv4.
 fn ipv4_address(bytes: &mut [u8], at: usize, bits: Bits) -> Option<()> {
-    let ip = Ip::of(bytes).filter(|ip| !ip.v6)?;
+    let ip = Ip::parse(bytes).filter(|ip| !ip.v6)?;
     let (old, new) = change::<4>(bytes, ip.at + at, bits)?;
-    mend(bytes, Check { at: ip.at + 10, optional: false }, &old, &new);
+    update_checksum(bytes, Check { at: ip.at + 10, optional: false }, &old, &new);
     if let Some(check) = ip.check_of_addresses(bytes) {
-        mend(bytes, check, &old, &new);
+        update_checksum(bytes, check, &old, &new);
     }
     Some(())
 }
 
 /// Sets bits of the payload of IP, if it is of this protocol.
 fn carried<const N: usize>(bytes: &mut [u8], protocol: u8, at: usize, bits: Bits) -> Option<()> {
-    let ip = Ip::of(bytes).filter(|ip| ip.carries(protocol, bytes))?;
+    let ip = Ip::parse(bytes).filter(|ip| ip.carries(protocol, bytes))?;
     covered::<N>(bytes, ip.transport + at, bits, ip.check(bytes))
 }
 
 /// Sets bits of both ports of SCTP.
 fn sctp_ports(bytes: &mut [u8], bits: Bits) -> Option<()> {
-    let ip = Ip::of(bytes).filter(|ip| ip.carries(SCTP, bytes))?;
+    let ip = Ip::parse(bytes).filter(|ip| ip.carries(SCTP, bytes))?;
     let (old, new) = change::<4>(bytes, ip.transport, bits)?;
-    sctp::mend(&mut bytes[ip.transport..ip.end], old, new);
+    sctp::update_checksum(&mut bytes[ip.transport..ip.end], old, new);
     Some(())
 }
 
 /// Returns the headers of IP and the offset of the target in a message of neighbour discovery.
 fn discovery(bytes: &[u8]) -> Option<(Ip, usize)> {
-    let ip = Ip::of(bytes).filter(|ip| ip.carries(ICMPV6, bytes))?;
+    let ip = Ip::parse(bytes).filter(|ip| ip.carries(ICMPV6, bytes))?;
     let message = &bytes[ip.transport..ip.end];
     let whole = message.len() >= 24 && is_discovery(message[0], message[1]);
     whole.then_some((ip, ip.transport + 8))

@@ -54,7 +54,7 @@ pub(super) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32, tags: u8
 
 pub(super) fn pop_mpls(packet: &mut impl Bytes, kind: u16) {
     let bytes = packet.bytes_mut();
-    let Some(link) = Link::of(bytes) else { return };
+    let Some(link) = Link::parse(bytes) else { return };
     if link.behind(bytes, [MPLS, MPLS_MULTICAST], 4).is_some() {
         bytes.copy_within(..link.kind_at, 4);
         bytes[link.kind_at + 4..link.kind_at + 6].copy_from_slice(&kind.to_be_bytes());
@@ -108,7 +108,7 @@ pub(super) fn push_pbb(packet: &mut impl Bytes, kind: u16, service: u32) -> bool
 /// the rest behind it.
 pub(super) fn pop_pbb(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
-    let Some(link) = Link::of(bytes) else { return };
+    let Some(link) = Link::parse(bytes) else { return };
     if link.behind(bytes, [BACKBONE; 2], 4 + ADDRESSES + 2).is_none() {
         return;
     }
@@ -123,7 +123,7 @@ pub(super) fn pop_pbb(packet: &mut impl Bytes) {
 /// Returns the offsets of the outer label and of the time to live behind it, and whether that is in
 /// a header of IPv4.
 fn times(bytes: &[u8]) -> Option<(usize, usize, bool)> {
-    let at = Link::of(bytes)?.behind(bytes, [MPLS, MPLS_MULTICAST], 4)?;
+    let at = Link::parse(bytes)?.behind(bytes, [MPLS, MPLS_MULTICAST], 4)?;
     let next = at + 4;
     if bytes[at + 2] & 1 == 0 {
         return (bytes.len() >= next + 4).then_some((at, next + 3, false));

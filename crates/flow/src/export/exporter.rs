@@ -19,7 +19,7 @@ use super::sflow::{Interface, Sample, Sflow};
 
 /// Message of a worker.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum ExportMessage {
     Records(Vec<FlowRecord>),
     Sample(Box<Sample>),
     End,
@@ -71,7 +71,7 @@ pub struct ExportCounts {
 #[derive(Debug)]
 pub struct Exporter {
     options: ExportOptions,
-    channel: SyncSender<Told>,
+    channel: SyncSender<ExportMessage>,
     counts: Arc<Counts>,
     thread: Option<JoinHandle<()>>,
 }
@@ -86,10 +86,11 @@ impl Exporter {
         options: ExportOptions,
         interfaces: impl Fn() -> Vec<Interface> + Send + 'static,
     ) -> io::Result<Exporter> {
-        let (channel, told) = sync_channel(WAITING);
+        let (channel, messages) = sync_channel(WAITING);
         let counts = Arc::new(Counts::default());
         let work = Work::new(&options, Box::new(interfaces), Arc::clone(&counts))?;
-        let thread = thread::Builder::new().name("export".into()).spawn(move || work.run(&told))?;
+        let thread =
+            thread::Builder::new().name("export".into()).spawn(move || work.run(&messages))?;
         Ok(Exporter { options, channel, counts, thread: Some(thread) })
     }
 
@@ -114,7 +115,7 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        let _ = self.channel.send(Told::End);
+        let _ = self.channel.send(ExportMessage::End);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -227,23 +228,23 @@ impl Work {
         Ok(Work { counts, clock_offset: options.clock_offset, flows, samples })
     }
 
-    fn run(mut self, told: &Receiver<Told>) {
+    fn run(mut self, messages: &Receiver<ExportMessage>) {
         let mut finished = Instant::now();
         loop {
-            let next = told.recv_timeout(GATHER);
-            let end = matches!(next, Ok(Told::End) | Err(RecvTimeoutError::Disconnected));
+            let next = messages.recv_timeout(GATHER);
+            let end = matches!(next, Ok(ExportMessage::End) | Err(RecvTimeoutError::Disconnected));
             match next {
-                Ok(Told::Records(records)) => self.records(&records),
-                Ok(Told::Sample(sample)) => self.sample(&sample),
-                Ok(Told::End) | Err(_) => {}
+                Ok(ExportMessage::Records(records)) => self.records(&records),
+                Ok(ExportMessage::Sample(sample)) => self.sample(&sample),
+                Ok(ExportMessage::End) | Err(_) => {}
             }
             if end {
                 // Messages sent before the end are exported, too.
-                while let Ok(last) = told.try_recv() {
+                while let Ok(last) = messages.try_recv() {
                     match last {
-                        Told::Records(records) => self.records(&records),
-                        Told::Sample(sample) => self.sample(&sample),
-                        Told::End => {}
+                        ExportMessage::Records(records) => self.records(&records),
+                        ExportMessage::Sample(sample) => self.sample(&sample),
+                        ExportMessage::End => {}
                     }
                 }
             }
@@ -362,12 +363,14 @@ mod tests {
         let sflow = SflowOptions { polling: Duration::from_nanos(1), ..SflowOptions::default() };
         let options = ExportOptions { sflow: Some(sflow), ..ExportOptions::default() };
         let work = Work::new(&options, interfaces, Arc::clone(&counts)).expect("sockets");
-        let (sender, told) = sync_channel(WAITING);
+        let (sender, messages) = sync_channel(WAITING);
         for _ in 1..WAITING {
-            sender.send(Told::Sample(Box::new(Sample::new(&[0; 64], 1, 2, 1)))).expect("room");
+            sender
+                .send(ExportMessage::Sample(Box::new(Sample::new(&[0; 64], 1, 2, 1))))
+                .expect("room");
         }
-        sender.send(Told::End).expect("room");
-        work.run(&told);
+        sender.send(ExportMessage::End).expect("room");
+        work.run(&messages);
         assert_eq!(counts.samples.load(Relaxed) as usize, WAITING - 1);
         assert!(asked.load(Relaxed) > 1, "while samples waited");
     }

@@ -5,7 +5,7 @@
 //! is exported and makes room. Time-outs are found by going through a little of the table each
 //! time.
 
-use super::record::{EndReason, FlowRecord, Seen, Stream, Tuple};
+use super::record::{EndReason, FlowRecord, PacketRecord, Stream, Tuple};
 
 /// Flows in a bucket.
 const WAYS: usize = 8;
@@ -41,7 +41,7 @@ impl Flows {
     pub(super) fn new(capacity: usize, timeouts: Timeouts) -> Flows {
         let buckets = capacity.div_ceil(WAYS).next_power_of_two();
         let nothing = FlowRecord {
-            tuple: Seen::read(&[], 0).tuple,
+            tuple: PacketRecord::read(&[], 0).tuple,
             stream: Stream::default(),
             packets: 0,
             bytes: 0,
@@ -73,7 +73,7 @@ impl Flows {
     #[inline]
     pub(super) fn count(
         &mut self,
-        seen: &Seen,
+        seen: &PacketRecord,
         stream: Stream,
         out_port: u32,
         now: u64,
@@ -213,12 +213,12 @@ mod tests {
     const TIMEOUTS: Timeouts = Timeouts { idle: 10 * SECOND, active: 60 * SECOND };
 
     /// Returns a packet of TCP from a port, with flags.
-    fn packet(port: u16, flags: u8) -> Seen {
+    fn packet(port: u16, flags: u8) -> PacketRecord {
         let mut packet = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         packet.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
         packet.extend(port.to_be_bytes());
         packet.extend([0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0]);
-        Seen::read(&packet, 1)
+        PacketRecord::read(&packet, 1)
     }
 
     /// Returns the records while packets come each second for a while, and then none.

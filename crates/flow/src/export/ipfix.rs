@@ -80,7 +80,7 @@ const PORTS: [Element; 3] = [SOURCE_TRANSPORT_PORT, DESTINATION_TRANSPORT_PORT, 
 /// A kind of flow, and the number of its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-enum Kind {
+enum FlowTemplate {
     Ipv4 = 256,
     Ipv6 = 257,
     Icmpv4 = 258,
@@ -88,27 +88,33 @@ enum Kind {
     Other = 260,
 }
 
-impl Kind {
-    const ALL: [Kind; 5] = [Kind::Ipv4, Kind::Ipv6, Kind::Icmpv4, Kind::Icmpv6, Kind::Other];
+impl FlowTemplate {
+    const ALL: [FlowTemplate; 5] = [
+        FlowTemplate::Ipv4,
+        FlowTemplate::Ipv6,
+        FlowTemplate::Icmpv4,
+        FlowTemplate::Icmpv6,
+        FlowTemplate::Other,
+    ];
 
-    fn of(record: &FlowRecord) -> Kind {
+    fn for_record(record: &FlowRecord) -> FlowTemplate {
         match (record.tuple.ether_type(), record.tuple.protocol()) {
-            (0x0800, 1) => Kind::Icmpv4,
-            (0x0800, _) => Kind::Ipv4,
-            (0x86dd, 58) => Kind::Icmpv6,
-            (0x86dd, _) => Kind::Ipv6,
-            _ => Kind::Other,
+            (0x0800, 1) => FlowTemplate::Icmpv4,
+            (0x0800, _) => FlowTemplate::Ipv4,
+            (0x86dd, 58) => FlowTemplate::Icmpv6,
+            (0x86dd, _) => FlowTemplate::Ipv6,
+            _ => FlowTemplate::Other,
         }
     }
 
     /// The elements of its template.
     fn elements(self) -> Vec<Element> {
         let (addresses, rest): (&[Element], &[Element]) = match self {
-            Kind::Ipv4 => (&IPV4, &PORTS),
-            Kind::Ipv6 => (&IPV6, &PORTS),
-            Kind::Icmpv4 => (&IPV4, &[ICMP_TYPE_CODE_IPV4]),
-            Kind::Icmpv6 => (&IPV6, &[ICMP_TYPE_CODE_IPV6]),
-            Kind::Other => return COMMON.to_vec(),
+            FlowTemplate::Ipv4 => (&IPV4, &PORTS),
+            FlowTemplate::Ipv6 => (&IPV6, &PORTS),
+            FlowTemplate::Icmpv4 => (&IPV4, &[ICMP_TYPE_CODE_IPV4]),
+            FlowTemplate::Icmpv6 => (&IPV6, &[ICMP_TYPE_CODE_IPV6]),
+            FlowTemplate::Other => return COMMON.to_vec(),
         };
         [&COMMON[..], addresses, &IP, rest].concat()
     }
@@ -135,7 +141,7 @@ pub struct Ipfix {
     sequence: u32,
     message: Vec<u8>,
     /// Begin of the set under way, and the records in this message.
-    set: Option<(usize, Kind)>,
+    set: Option<(usize, FlowTemplate)>,
     records: u32,
 }
 
@@ -175,7 +181,7 @@ impl Ipfix {
         self.finish(now, send);
         self.begin();
         let set = self.begin_set(TEMPLATES);
-        for kind in Kind::ALL {
+        for kind in FlowTemplate::ALL {
             let elements = kind.elements();
             self.u16(kind as u16);
             self.u16(elements.len() as u16);
@@ -208,7 +214,7 @@ impl Ipfix {
     pub fn add(&mut self, record: &FlowRecord, now: &Clock, send: &mut impl FnMut(&[u8])) {
         /// No record has more.
         const LONGEST: usize = 160;
-        let kind = Kind::of(record);
+        let kind = FlowTemplate::for_record(record);
         if self.message.len() + LONGEST > self.limit {
             self.finish(now, send);
         }
@@ -225,22 +231,22 @@ impl Ipfix {
         self.common(record, now);
         let tuple = &record.tuple;
         let version = match kind {
-            Kind::Ipv4 | Kind::Icmpv4 => {
+            FlowTemplate::Ipv4 | FlowTemplate::Icmpv4 => {
                 tuple.ipv4().iter().for_each(|address| self.u32(*address));
                 Some(4)
             }
-            Kind::Ipv6 | Kind::Icmpv6 => {
+            FlowTemplate::Ipv6 | FlowTemplate::Icmpv6 => {
                 let addresses = tuple.ipv6().map(u128::to_be_bytes);
                 self.message.extend(addresses.as_flattened());
                 Some(6)
             }
-            Kind::Other => None,
+            FlowTemplate::Other => None,
         };
         if let Some(version) = version {
             let [smallest, largest] = record.ttl;
             self.message.extend([version, tuple.protocol(), tuple.tos(), smallest, largest]);
             let [source, destination] = tuple.ports();
-            if matches!(kind, Kind::Icmpv4 | Kind::Icmpv6) {
+            if matches!(kind, FlowTemplate::Icmpv4 | FlowTemplate::Icmpv6) {
                 self.u16(source << 8 | destination);
             } else {
                 self.u16(source);

@@ -20,7 +20,7 @@ mod sflow;
 
 pub use exporter::{ExportCounts, Exporter};
 pub use ipfix::{Clock, Ipfix};
-pub use observer::{Observer, Way};
+pub use observer::{Observer, PortPair};
 pub use options::{ExportOptions, IpfixOptions, SflowOptions};
 pub use record::{EndReason, FlowRecord, Stream, Tuple};
 pub use sflow::{HEADER_BYTES, Interface, Sample, Sflow};

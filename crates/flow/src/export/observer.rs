@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use super::exporter::{Counts, Told};
+use super::exporter::{Counts, ExportMessage};
 use super::flows::{Flows, Timeouts};
 use super::options::ExportOptions;
-use super::record::{EndReason, FlowRecord, Seen, Stream};
+use super::record::{EndReason, FlowRecord, PacketRecord, Stream};
 use super::sflow::Sample;
 use crate::wire;
 
 /// Input and output of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Way {
+pub struct PortPair {
     /// The port it came in by.
     pub in_port: u32,
     /// The port it went out by first, 0 for none.
@@ -44,7 +44,7 @@ pub struct Observer {
 #[derive(Debug)]
 struct Outbox {
     batch: Vec<FlowRecord>,
-    channel: SyncSender<Told>,
+    channel: SyncSender<ExportMessage>,
     counts: Arc<Counts>,
 }
 
@@ -62,7 +62,7 @@ impl Outbox {
         }
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         let count = batch.len() as u64;
-        if self.channel.try_send(Told::Records(batch)).is_err() {
+        if self.channel.try_send(ExportMessage::Records(batch)).is_err() {
             self.counts.lose_records(count);
         }
     }
@@ -71,7 +71,7 @@ impl Outbox {
 impl Observer {
     pub(super) fn new(
         options: &ExportOptions,
-        channel: SyncSender<Told>,
+        channel: SyncSender<ExportMessage>,
         counts: Arc<Counts>,
     ) -> Observer {
         let nanoseconds =
@@ -109,42 +109,42 @@ impl Observer {
     /// Looks at a packet, before its headers are changed. `now` is of the steady clock, in
     /// nanoseconds.
     #[inline]
-    pub fn see(&mut self, packet: &[u8], way: Way, now: u64) {
+    pub fn see(&mut self, packet: &[u8], port_pair: PortPair, now: u64) {
         if self.flow_sampling != 0 {
             self.flow_wait -= 1;
             if self.flow_wait == 0 {
                 self.flow_wait = self.flow_sampling;
-                self.count(packet, way, 0, now);
+                self.count(packet, port_pair, 0, now);
             }
         }
         if self.sample_rate != 0 {
             self.sample_wait -= 1;
             if self.sample_wait == 0 {
-                self.pick(packet, way);
+                self.pick(packet, port_pair);
             }
         }
     }
 
     #[inline]
-    fn count(&mut self, packet: &[u8], way: Way, stream: u32, now: u64) {
+    fn count(&mut self, packet: &[u8], port_pair: PortPair, stream: u32, now: u64) {
         let Some(flows) = &mut self.flows else { return };
-        let mut seen = Seen::read(packet, way.in_port);
+        let mut seen = PacketRecord::read(packet, port_pair.in_port);
         seen.tuple = seen.tuple.of_stream(stream);
         let said = self.streams[stream as usize];
-        flows.count(&seen, said, way.out_port, now, &mut |record| self.outbox.add(record));
+        flows.count(&seen, said, port_pair.out_port, now, &mut |record| self.outbox.add(record));
     }
 
     #[cold]
-    fn pick(&mut self, packet: &[u8], way: Way) {
+    fn pick(&mut self, packet: &[u8], port_pair: PortPair) {
         self.sample_wait = self.skip();
-        let sample = Sample::new(packet, way.in_port, way.out_port, way.copies);
-        if self.outbox.channel.try_send(Told::Sample(Box::new(sample))).is_err() {
+        let sample = Sample::new(packet, port_pair.in_port, port_pair.out_port, port_pair.copies);
+        if self.outbox.channel.try_send(ExportMessage::Sample(Box::new(sample))).is_err() {
             self.outbox.counts.lose_sample();
         }
     }
 
     /// Samples a packet for a flow's action, with the probability of that.
-    pub fn sample(&mut self, sample: &wire::Sample, packet: &[u8], way: Way, now: u64) {
+    pub fn sample(&mut self, sample: &wire::Sample, packet: &[u8], port_pair: PortPair, now: u64) {
         /// Observation points at most; records of further ones are lost.
         const MOST: usize = 4096;
         if self.random.u16(..u16::MAX) >= sample.probability {
@@ -161,7 +161,7 @@ impl Observer {
             }
             None => return self.outbox.counts.lose_records(1),
         };
-        self.count(packet, way, nth as u32, now);
+        self.count(packet, port_pair, nth as u32, now);
     }
 
     /// Returns true if there are flows to export at some time.

@@ -69,7 +69,7 @@ pub struct FlowRecord {
 
 /// Contribution of one packet to a record.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
+pub(super) struct PacketRecord {
     pub(super) tuple: Tuple,
     pub(super) bytes: u64,
     pub(super) frame_bytes: u64,
@@ -78,10 +78,10 @@ pub(super) struct Seen {
     pub(super) ttl: u8,
 }
 
-impl Seen {
+impl PacketRecord {
     /// Reads a packet that came in by a port.
     #[inline]
-    pub(super) fn read(packet: &[u8], in_port: u32) -> Seen {
+    pub(super) fn read(packet: &[u8], in_port: u32) -> PacketRecord {
         const NEEDED: Needed = Needed::TRANSPORT.and(Needed::WIDE_NETWORK);
         let mut head = [0; 16];
         extract_words(packet, NEEDED, &mut head);
@@ -108,7 +108,7 @@ impl Seen {
         }
         let frame_bytes = packet.len() as u64;
         let link = if tag == 0 { 14 } else { 18 };
-        Seen {
+        PacketRecord {
             tuple: Tuple { words },
             bytes: network_bytes(packet, link, kind),
             frame_bytes,

@@ -37,7 +37,7 @@ impl Needed {
 
     /// Returns the words that keys under a mask need.
     #[must_use]
-    pub const fn of(mask: &Mask) -> Needed {
+    pub const fn for_mask(mask: &Mask) -> Needed {
         /// The operation of ARP, in the word of ports.
         const ARP_OP: u64 = 0xffff;
         let words = &mask.words;
@@ -582,7 +582,7 @@ impl Nsh {
 
     /// Form of the header at the start of `bytes`; `None` if it is cut off, has another version, or
     /// a length that does not fit its type of metadata.
-    pub(crate) fn of(bytes: &[u8]) -> Option<Nsh> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Nsh> {
         const CONTEXT: usize = Nsh::BASE + 16;
         let head = bytes.first_chunk::<{ Nsh::BASE }>()?;
         let length = usize::from(head[1] & 0x3f) * 4;
@@ -597,7 +597,8 @@ impl Nsh {
 }
 
 fn nsh<const W: usize>(bytes: &[u8], needed: Needed, words: &mut [u64; W]) {
-    let (Some(header), Some(head)) = (Nsh::of(bytes), bytes.first_chunk::<{ Nsh::BASE }>()) else {
+    let (Some(header), Some(head)) = (Nsh::parse(bytes), bytes.first_chunk::<{ Nsh::BASE }>())
+    else {
         return;
     };
     let base = be16(head, 0);

@@ -94,7 +94,7 @@ impl Key {
 /// Returns true for fields of a packet's headers, false for those the switch adds.
 #[must_use]
 pub const fn is_of_headers(field: Field) -> bool {
-    let word = super::place_of(field).word;
+    let word = super::position_of(field).word;
     word >= HEADERS.start && word < HEADERS.end
 }
 

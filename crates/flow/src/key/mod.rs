@@ -32,12 +32,12 @@ pub const HEADERS: Range<usize> = 1..extract::HEADER_WORDS;
 pub(crate) const CONNECTION: Range<usize> = 23..32;
 
 /// The place of a bit for a connection that the last `ct` found and left as it is: no field.
-pub(crate) const FOUND: Place = Place { word: 23, shift: 8 };
+pub(crate) const FOUND: FieldPosition = FieldPosition { word: 23, shift: 8 };
 
 /// Place of a field: the word of its last bit, and the distance from that word's end. A field of
 /// more than 64 bits has its upper half in the word before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPosition {
     /// The word.
     pub word: usize,
     /// Bits the field is shifted by in it.
@@ -92,7 +92,7 @@ words! {
 
 /// Returns the place of a field in a key.
 #[must_use]
-pub const fn place_of(field: Field) -> Place {
+pub const fn position_of(field: Field) -> FieldPosition {
     let (word, shift) = match field {
         Field::InPort | Field::InPort16 => (0, 32),
         Field::EthDst => (1, 16),
@@ -164,30 +164,30 @@ pub const fn place_of(field: Field) -> Place {
         Field::ActionSetOutput => (34, 0),
         _ => return register(field),
     };
-    Place { word, shift }
+    FieldPosition { word, shift }
 }
 
 /// The place of the continuation a packet goes on with, 0 for one that comes in: no field.
-pub const CONTINUATION: Place = Place { word: 0, shift: 0 };
+pub const CONTINUATION: FieldPosition = FieldPosition { word: 0, shift: 0 };
 
 /// The place of the tag behind the outer one, with the bit for its presence: no field.
 ///
 /// The type of Ethernet of a packet with two tags is that of the inner one, `0x8100` or `0x88a8`,
 /// as it is for Open vSwitch.
-pub const INNER_TCI: Place = Place { word: 3, shift: 16 };
+pub const INNER_TCI: FieldPosition = FieldPosition { word: 3, shift: 16 };
 
 /// The first word of registers; each has two, the even one first.
 const REGISTERS: usize = 35;
 
-const fn register(field: Field) -> Place {
+const fn register(field: Field) -> FieldPosition {
     let first = field.registers().trailing_zeros() as usize;
     match field.bits() {
-        32 => Place {
+        32 => FieldPosition {
             word: REGISTERS + first / 2,
             shift: if first.is_multiple_of(2) { 32 } else { 0 },
         },
-        64 => Place { word: REGISTERS + first / 2, shift: 0 },
-        _ => Place { word: REGISTERS + first / 2 + 1, shift: 0 },
+        64 => FieldPosition { word: REGISTERS + first / 2, shift: 0 },
+        _ => FieldPosition { word: REGISTERS + first / 2 + 1, shift: 0 },
     }
 }
 
@@ -197,12 +197,12 @@ pub(crate) const fn spread(field: Field, bits: u128) -> (u64, u64) {
     if field.bits() > 64 {
         ((bits >> 64) as u64, bits as u64)
     } else {
-        (0, (bits as u64) << place_of(field).shift)
+        (0, (bits as u64) << position_of(field).shift)
     }
 }
 
 const fn collect(field: Field, words: &[u64; WORDS]) -> u128 {
-    let place = place_of(field);
+    let place = position_of(field);
     if field.bits() > 64 {
         (words[place.word - 1] as u128) << 64 | words[place.word] as u128
     } else {
@@ -214,7 +214,7 @@ impl Key {
     /// Sets those bits of a field that the mask has.
     pub fn set_masked(&mut self, field: Field, value: u128, mask: u128) {
         let (word, (value_high, value), (mask_high, mask)) =
-            (place_of(field).word, spread(field, value), spread(field, mask));
+            (position_of(field).word, spread(field, value), spread(field, mask));
         self.words[word] = self.words[word] & !mask | value & mask;
         if mask_high != 0 {
             let word = word - 1;
@@ -263,7 +263,7 @@ impl Key {
 impl Mask {
     /// Returns a mask of all bits of a field.
     #[must_use]
-    pub fn of(field: Field) -> Mask {
+    pub fn from_field(field: Field) -> Mask {
         let mut mask = Mask::default();
         mask.add_all(field);
         mask
@@ -278,7 +278,7 @@ impl Mask {
 
     /// Adds bits of a field.
     pub fn add(&mut self, field: Field, bits: u128) {
-        let word = place_of(field).word;
+        let word = position_of(field).word;
         let (high, low) = spread(field, bits);
         self.words[word] |= low;
         if high != 0 {

@@ -16,13 +16,13 @@ const ROOM: usize = 65_536;
 /// entry with the number of a former continuation matches nothing.
 #[derive(Debug)]
 pub struct Continuations {
-    inside: Mutex<Inside>,
+    inner: Mutex<Inner>,
     hasher: RandomState,
     room: usize,
 }
 
 #[derive(Debug, Default)]
-struct Inside {
+struct Inner {
     known: HashMap<u64, Vec<Weak<Continuation>>>,
     /// Numbers of those, for when numbers begin again.
     numbers: HashSet<u32>,
@@ -41,33 +41,33 @@ impl Continuations {
     /// Creates a table with room for so many.
     #[must_use]
     pub fn with_room(room: usize) -> Continuations {
-        Continuations { inside: Mutex::default(), hasher: RandomState::new(), room }
+        Continuations { inner: Mutex::default(), hasher: RandomState::new(), room }
     }
 
     /// The one with this state, and whether it is known from now on. Without room it is not, and a
     /// decision with it should be forgotten.
     pub fn intern(&self, state: Suspended) -> (Arc<Continuation>, bool) {
         let hash = self.hasher.hash_one(&state);
-        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |known: &Weak<Continuation>| known.upgrade().filter(|one| one.state == state);
-        if let Some(one) = inside.known.get(&hash).and_then(|all| all.iter().find_map(same)) {
+        if let Some(one) = inner.known.get(&hash).and_then(|all| all.iter().find_map(same)) {
             return (one, true);
         }
-        if inside.numbers.len() >= self.room {
-            inside.make_room(self.room);
+        if inner.numbers.len() >= self.room {
+            inner.make_room(self.room);
         }
-        let number = inside.next();
+        let number = inner.next();
         let one = Arc::new(Continuation { number, state });
-        let fits = inside.numbers.len() < self.room;
+        let fits = inner.numbers.len() < self.room;
         if fits {
-            inside.numbers.insert(number);
-            inside.known.entry(hash).or_default().push(Arc::downgrade(&one));
+            inner.numbers.insert(number);
+            inner.known.entry(hash).or_default().push(Arc::downgrade(&one));
         }
         (one, fits)
     }
 }
 
-impl Inside {
+impl Inner {
     /// Returns a free number.
     fn next(&mut self) -> u32 {
         loop {
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!((first.number, known), (1, true));
         assert_eq!(all.intern(state(1)).0.number, 1, "the same");
         // So many later that numbers begin again.
-        all.inside.lock().expect("nobody panicked").last = u32::MAX;
+        all.inner.lock().expect("nobody panicked").last = u32::MAX;
         let (second, _) = all.intern(state(2));
         assert_eq!(second.number, 2);
         drop(first);

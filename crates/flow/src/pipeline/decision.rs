@@ -291,7 +291,7 @@ pub struct Suspended {
     /// Bits of it to be taken; others are as in the packet.
     pub written: Mask,
     /// Work left, the next one last.
-    pub rest: Vec<Rest>,
+    pub rest: Vec<PendingWork>,
     /// The action set so far.
     pub set: Vec<Action>,
     /// Values on the stack, each with its number of bits.
@@ -302,7 +302,7 @@ pub struct Suspended {
 
 /// Work left of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Rest {
+pub enum PendingWork {
     /// A table lookup.
     Table(u8),
     /// Instructions are carried out that were of a flow of this table and cookie.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::{Continuation, Memory, Select, Step, trace};
-use crate::connection;
+use super::{Continuation, Select, SharedState, Step, trace};
+use crate::conntrack;
 use crate::edit;
 use crate::key::extract::{SCTP, TCP, UDP};
 use crate::key::{self, Key};
@@ -43,13 +43,13 @@ struct Follow {
 #[must_use]
 pub fn follow(
     snapshot: &Snapshot,
-    memory: &Memory,
+    shared_state: &SharedState,
     key: &Key,
     packet: Option<&[u8]>,
     states: &[u32],
     now: u64,
 ) -> String {
-    let (decision, mut text) = trace(snapshot, memory, key, None, now);
+    let (decision, mut text) = trace(snapshot, shared_state, key, None, now);
     let mut follow = Follow { next: VecDeque::new(), is_real: packet.is_some() };
     let bytes = packet.map_or_else(|| key::compose(key), <[u8]>::to_vec);
     follow.steps(&decision.steps, bytes, *key);
@@ -61,7 +61,7 @@ pub fn follow(
         if let Some((zone, before)) = tracked {
             let said = states.next();
             let state = said.copied().unwrap_or(ASSUMED) | TRACKED;
-            connection::assume(state, zone, &mut known, &before);
+            conntrack::assume(state, zone, &mut known, &before);
             let shown = Match::new().with_masked(Field::CtState, state.into(), state.into());
             let shown = Syntax::new(Version::V15).print_match(&shown);
             let _ = write!(text, ", taken to be {shown}");
@@ -72,7 +72,7 @@ pub fn follow(
         text.push('\n');
         known.set_continuation(from.number);
         key::extract(&packet, &mut known);
-        let (decision, more) = trace(snapshot, memory, &known, Some(&from), now);
+        let (decision, more) = trace(snapshot, shared_state, &known, Some(&from), now);
         text += &more;
         follow.steps(&decision.steps, packet, known);
     }
@@ -114,7 +114,7 @@ impl Follow {
                     translate(action, &mut packet);
                 }
                 Step::ClearTrack => {
-                    connection::clear(&mut known);
+                    conntrack::clear(&mut known);
                     tracked = None;
                 }
                 // A vector has room for every header.

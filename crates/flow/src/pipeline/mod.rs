@@ -31,25 +31,27 @@
 
 mod continuations;
 mod decision;
+mod environment;
 mod follow;
-mod outside;
 mod trace;
-mod walk;
+mod translate;
 
 #[cfg(test)]
 mod tests;
 
 pub use continuations::Continuations;
-pub use decision::{Continuation, Decision, Depends, Learnt, Punt, Rest, Select, Step, Suspended};
+pub use decision::{
+    Continuation, Decision, Depends, Learnt, PendingWork, Punt, Select, Step, Suspended,
+};
+pub use environment::{Environment, Learning, NullEnvironment, SharedState};
 pub use follow::{ASSUMED, follow};
-pub use outside::{Learning, Memory, Nobody, Outside};
 pub use trace::{looked_at, print_steps};
 
 use crate::key::Key;
 use crate::table::Snapshot;
 use crate::wire::Action;
 use trace::Trace;
-use walk::Walk;
+use translate::Translator;
 
 /// Decides a packet with this key, and all that are like it.
 ///
@@ -59,18 +61,18 @@ use walk::Walk;
 #[must_use]
 pub fn decide(
     snapshot: &Snapshot,
-    memory: &Memory,
-    outside: &dyn Outside,
+    shared_state: &SharedState,
+    environment: &dyn Environment,
     key: &Key,
     from: Option<&Continuation>,
     now: u64,
 ) -> Decision {
-    let mut walk = Walk::new(snapshot, memory, outside, key, now);
+    let mut translator = Translator::new(snapshot, shared_state, environment, key, now);
     match from {
-        None => walk.enter(),
-        Some(from) => walk.resume(&from.state),
+        None => translator.enter(),
+        Some(from) => translator.resume(&from.state),
     }
-    walk.finish().0
+    translator.finish().0
 }
 
 /// Decides a packet-out with its actions. The key has its port, and other fields set by the
@@ -78,15 +80,15 @@ pub fn decide(
 #[must_use]
 pub fn packet_out(
     snapshot: &Snapshot,
-    memory: &Memory,
-    outside: &dyn Outside,
+    shared_state: &SharedState,
+    environment: &dyn Environment,
     key: &Key,
     actions: &[Action],
     now: u64,
 ) -> Decision {
-    let mut walk = Walk::new(snapshot, memory, outside, key, now);
-    walk.act_for_controller(key, actions);
-    Decision { holds: false, ..walk.finish().0 }
+    let mut translator = Translator::new(snapshot, shared_state, environment, key, now);
+    translator.act_for_controller(key, actions);
+    Decision { holds: false, ..translator.finish().0 }
 }
 
 /// As [`decide`], and returns a trace, a line for each event: the flows of tables that matched, the
@@ -95,17 +97,17 @@ pub fn packet_out(
 #[must_use]
 pub fn trace(
     snapshot: &Snapshot,
-    memory: &Memory,
+    shared_state: &SharedState,
     key: &Key,
     from: Option<&Continuation>,
     now: u64,
 ) -> (Decision, String) {
-    let mut walk = Walk::new(snapshot, memory, &Nobody, key, now);
-    walk.trace = Some(Trace::new(key));
+    let mut translator = Translator::new(snapshot, shared_state, &NullEnvironment, key, now);
+    translator.trace = Some(Trace::new(key));
     match from {
-        None => walk.enter(),
-        Some(from) => walk.resume(&from.state),
+        None => translator.enter(),
+        Some(from) => translator.resume(&from.state),
     }
-    let (decision, trace) = walk.finish();
+    let (decision, trace) = translator.finish();
     (decision, trace.map_or_else(String::new, Trace::text))
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Decision, Step};
-use crate::key::{ENTRY_WORDS, Key, Mask, place_of};
+use crate::key::{ENTRY_WORDS, Key, Mask, position_of};
 use crate::table::Flow;
 use crate::text::Syntax;
 use crate::wire::field::Needs;
@@ -106,7 +106,7 @@ fn all_of(key: &Key) -> Mask {
     mask.add_all(Field::EthType);
     mask.add_all(Field::InPort);
     // Of the connection's fields only its state.
-    let state = place_of(Field::CtState);
+    let state = position_of(Field::CtState);
     mask.words_mut()[state.word] &= !(u64::from(u32::MAX) << state.shift);
     mask.add(Field::CtState, key.get(Field::CtState));
     mask
@@ -130,11 +130,11 @@ fn fields_of(key: &Key, mask: &Mask) -> Match {
     let discovery = v6 && protocol == 58 && matches!(key.get(Field::Icmpv6Type), 135 | 136);
     for &field in Field::ALL {
         let bits = mask.get(field);
-        let own = place_of(field).word >= ENTRY_WORDS && key.get(field) == 0;
+        let own = position_of(field).word >= ENTRY_WORDS && key.get(field) == 0;
         if bits == 0 || own || field.registers().count_ones() > 1 {
             continue;
         }
-        let word = place_of(field).word;
+        let word = position_of(field).word;
         let has = match field {
             Field::InPort16 | Field::IpTos | Field::VlanTci | Field::ActionSetOutput => false,
             Field::IpDscp | Field::IpEcn | Field::IpProto | Field::IpTtl | Field::IpFrag => {

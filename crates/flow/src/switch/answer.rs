@@ -8,7 +8,7 @@ use std::vec::IntoIter;
 
 use super::Switch;
 use super::features;
-use super::flows::Chosen;
+use super::flows::FlowFilter;
 use super::groups::{BANDS, BUCKETS};
 use super::state::{elapsed, table_desc};
 use crate::meter::Meter;
@@ -36,13 +36,13 @@ const PIECE: usize = 64;
 /// It is an iterator of pieces, all of one kind. There is at least one, which may be an empty list.
 #[derive(Debug)]
 pub struct Answer {
-    left: Left,
+    left: RemainingReplies,
     now: u64,
 }
 
 /// The rest of an answer.
 #[derive(Debug)]
-enum Left {
+enum RemainingReplies {
     Nothing,
     /// A short answer, as a whole.
     Whole(Reply),
@@ -66,7 +66,7 @@ impl Answer {
     /// Returns an answer with the initial flows of monitors.
     #[must_use]
     pub fn initial(flows: Vec<Initial>) -> Answer {
-        Answer { left: Left::Initial(flows.into_iter()), now: 0 }
+        Answer { left: RemainingReplies::Initial(flows.into_iter()), now: 0 }
     }
 }
 
@@ -76,35 +76,35 @@ impl Iterator for Answer {
     fn next(&mut self) -> Option<Reply> {
         let now = self.now;
         let (reply, more) = match &mut self.left {
-            Left::Nothing => return None,
-            Left::Whole(reply) => {
+            RemainingReplies::Nothing => return None,
+            RemainingReplies::Whole(reply) => {
                 // The value left in its place is never read.
                 (std::mem::replace(reply, Reply::Port(Vec::new())), false)
             }
-            Left::Flows(kind, flows) => {
+            RemainingReplies::Flows(kind, flows) => {
                 (kind(piece(flows, |flow| flow_stats(flow, now))), flows.len() > 0)
             }
-            Left::Groups(tables, groups) => {
+            RemainingReplies::Groups(tables, groups) => {
                 let stats = piece(groups, |group| group_stats(tables, group, now));
                 (Reply::Group(stats), groups.len() > 0)
             }
-            Left::GroupDescs(groups) => {
+            RemainingReplies::GroupDescs(groups) => {
                 (Reply::GroupDesc(piece(groups, group_desc)), groups.len() > 0)
             }
-            Left::Meters(tables, meters) => {
+            RemainingReplies::Meters(tables, meters) => {
                 let stats = piece(meters, |meter| meter_stats(tables, meter, now));
                 (Reply::Meter(stats), meters.len() > 0)
             }
-            Left::Initial(flows) => {
+            RemainingReplies::Initial(flows) => {
                 let updates = flows.take(PIECE).map(|(flow, tells)| initial(&flow, tells));
                 (Reply::FlowMonitor(updates.collect()), flows.len() > 0)
             }
-            Left::MeterConfigs(meters) => {
+            RemainingReplies::MeterConfigs(meters) => {
                 (Reply::MeterConfig(piece(meters, meter_config)), meters.len() > 0)
             }
         };
         if !more {
-            self.left = Left::Nothing;
+            self.left = RemainingReplies::Nothing;
         }
         Some(reply)
     }
@@ -161,8 +161,8 @@ impl Switch {
             self.flush_counters();
         }
         let tables = self.snapshot();
-        let flows = |kind, request: &FlowRequest| -> Result<Left, Fault> {
-            Ok(Left::Flows(kind, sorted(chosen(&tables, request)?).into_iter()))
+        let flows = |kind, request: &FlowRequest| -> Result<RemainingReplies, Fault> {
+            Ok(RemainingReplies::Flows(kind, sorted(chosen(&tables, request)?).into_iter()))
         };
         let left = match request {
             Request::Flow(request) => flows(Reply::Flow, request)?,
@@ -170,17 +170,21 @@ impl Switch {
             Request::FlowCounters(request) => flows(Reply::FlowCounters, request)?,
             Request::Group(group) => {
                 let groups = groups(&tables, *group).into_iter();
-                Left::Groups(tables, groups)
+                RemainingReplies::Groups(tables, groups)
             }
-            Request::GroupDesc(group) => Left::GroupDescs(groups(&tables, *group).into_iter()),
+            Request::GroupDesc(group) => {
+                RemainingReplies::GroupDescs(groups(&tables, *group).into_iter())
+            }
             Request::Meter(meter) => {
                 let meters = meters(&tables, *meter)?.into_iter();
-                Left::Meters(tables, meters)
+                RemainingReplies::Meters(tables, meters)
             }
-            Request::MeterConfig(meter) => Left::MeterConfigs(meters(&tables, *meter)?.into_iter()),
+            Request::MeterConfig(meter) => {
+                RemainingReplies::MeterConfigs(meters(&tables, *meter)?.into_iter())
+            }
             short => {
                 drop(tables);
-                Left::Whole(self.short_answer(short, version, now)?)
+                RemainingReplies::Whole(self.short_answer(short, version, now)?)
             }
         };
         Ok(Answer { left, now })
@@ -320,7 +324,7 @@ fn chosen(tables: &Snapshot, request: &FlowRequest) -> Result<Vec<Arc<Flow>>, Fa
         filter: request.filter,
         ..FlowMod::add(request.table, 0, request.matching.clone(), Vec::new())
     };
-    Ok(Chosen { change: &change, outputs: true }.find(tables, None))
+    Ok(FlowFilter { change: &change, outputs: true }.find(tables, None))
 }
 
 /// Flows in the order of an answer: by table, then the highest priority, then the oldest.

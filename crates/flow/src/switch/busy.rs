@@ -42,7 +42,7 @@ fn a_worker_waits_for_no_change() {
     switch.add_port(port(1), 0);
     let flow = FlowMod { hard_timeout: 1, ..ip(1) };
     switch.flow_mod(&flow, Version::V13, 0).expect("added");
-    switch.memory().hosts.learn(0, 1, 1, 0);
+    switch.shared_state().hosts.learn(0, 1, 1, 0);
     {
         let _busy = lock(&switch.state);
         assert_eq!(switch.expire(2 * SECOND, 64), Some(2 * SECOND), "it is tried again soon");

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::options::SwitchOptions;
-use super::state::{Eviction, EvictionPlace, State, eviction};
+use super::state::{ControlState, Eviction, EvictionPlace, eviction};
 use crate::meter::Meter;
 use crate::table::{Change, Flow, Group, Reference, Snapshot, of_actions, of_instructions};
 use crate::wire::{
@@ -36,7 +36,7 @@ pub(super) enum Effect {
 pub(super) struct Edit<'a> {
     pub(super) tables: &'a mut Snapshot,
     pub(super) options: &'a SwitchOptions,
-    pub(super) state: &'a State,
+    pub(super) state: &'a ControlState,
     /// The number of the next flow.
     pub(super) number: u64,
     pub(super) now: u64,

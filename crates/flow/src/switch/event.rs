@@ -80,10 +80,10 @@ impl Subscribers {
     }
 
     /// Sends an event to all subscribers, and removes those that are gone.
-    pub(super) fn tell(&self, event: &Event) {
+    pub(super) fn publish(&self, event: &Event) {
         let gone = {
             let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-            all.iter().filter(|subscriber| !subscriber.tell(event)).count() > 0
+            all.iter().filter(|subscriber| !subscriber.publish(event)).count() > 0
         };
         if gone {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ impl Subscribers {
             Err(TryLockError::WouldBlock) => return false,
         };
         all.iter().for_each(|subscriber| {
-            subscriber.tell(event);
+            subscriber.publish(event);
         });
         !all.is_empty()
     }
@@ -108,7 +108,7 @@ impl Subscribers {
 
 impl Subscriber {
     /// Sends an event; returns true if the subscriber is still there.
-    fn tell(&self, event: &Event) -> bool {
+    fn publish(&self, event: &Event) -> bool {
         match self.events.try_send(event.clone()) {
             Ok(()) => true,
             Err(TrySendError::Full(_)) => {

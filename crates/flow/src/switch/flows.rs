@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::edit::{Edit, check_goto, check_instructions};
-use super::state::State;
+use super::state::ControlState;
 use crate::table::{Counters, Flow, Snapshot, sends_to_group, sends_to_port};
 use crate::wire::{
     ALL_TABLES, ANY_GROUP, Fault, FlowFlags, FlowMod, FlowModCommand, FlowRemovedReason,
@@ -36,13 +36,13 @@ impl Plan {
 
 /// The flows a change or a request is about.
 #[derive(Debug)]
-pub(super) struct Chosen<'a> {
+pub(super) struct FlowFilter<'a> {
     pub(super) change: &'a FlowMod,
     /// Whether the filter by output port and group applies.
     pub(super) outputs: bool,
 }
 
-impl Chosen<'_> {
+impl FlowFilter<'_> {
     fn has(&self, flow: &Flow) -> bool {
         let FlowMod { filter, out_port, out_group, .. } = self.change;
         let cookie = (flow.cookie ^ filter.value) & filter.mask == 0;
@@ -53,7 +53,11 @@ impl Chosen<'_> {
     }
 
     /// The flows with this match, and priority where the command is strict.
-    pub(super) fn find(&self, tables: &Snapshot, state: Option<&mut State>) -> Vec<Arc<Flow>> {
+    pub(super) fn find(
+        &self,
+        tables: &Snapshot,
+        state: Option<&mut ControlState>,
+    ) -> Vec<Arc<Flow>> {
         let change = self.change;
         let (key, mask) = crate::key::of_match(&change.matching);
         let strict =
@@ -89,7 +93,7 @@ impl Chosen<'_> {
 /// Plans a change. It is valid then, except that there may be no room.
 pub(super) fn plan(
     tables: &Snapshot,
-    state: Option<&mut State>,
+    state: Option<&mut ControlState>,
     change: &FlowMod,
     version: Version,
 ) -> Result<Plan, Fault> {
@@ -98,7 +102,7 @@ pub(super) fn plan(
         return Err(if old { Fault::BadTableId } else { Fault::FlowModBadTableId });
     }
     if change.command.deletes() {
-        let chosen = Chosen { change, outputs: true };
+        let chosen = FlowFilter { change, outputs: true };
         return Ok(Plan::Delete(chosen.find(tables, state)));
     }
     // No packets wait here.
@@ -117,7 +121,7 @@ pub(super) fn plan(
     check_goto(tables, table, &change.instructions)?;
     // As in Open vSwitch, groups and meters have to be there only when there is a flow to refer to
     // them.
-    let found = Chosen { change, outputs: false }.find(tables, state);
+    let found = FlowFilter { change, outputs: false }.find(tables, state);
     for flow in &found {
         check_instructions(tables, flow.table, &change.instructions)?;
     }

@@ -22,22 +22,22 @@ pub struct Injection {
 const ROOM: usize = 1024;
 
 /// Called when a packet waits for a worker that may be asleep.
-pub type Ring = dyn Fn() + Send + Sync;
+pub type WakeupFn = dyn Fn() + Send + Sync;
 
 /// The function to be called.
 #[derive(Default)]
-struct Bell(Mutex<Option<Arc<Ring>>>);
+struct Wakeup(Mutex<Option<Arc<WakeupFn>>>);
 
-impl std::fmt::Debug for Bell {
+impl std::fmt::Debug for Wakeup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bell").finish_non_exhaustive()
+        f.debug_struct("Wakeup").finish_non_exhaustive()
     }
 }
 
 /// Packets that wait for a worker.
 #[derive(Debug, Default)]
 pub(super) struct Injections {
-    bell: Bell,
+    wakeup: Wakeup,
     /// Number of waiting packets, written under the lock: a worker looks here first.
     count: AtomicUsize,
     waiting: Mutex<VecDeque<Box<Injection>>>,
@@ -54,16 +54,16 @@ impl Injections {
         self.count.store(waiting.len(), Ordering::Release);
         // A worker that is called looks at once, and does not wait for the lock.
         drop(waiting);
-        let ring = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(ring) = ring {
-            ring();
+        let wake = self.wakeup.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(wake) = wake {
+            wake();
         }
         Ok(())
     }
 
     /// Sets the function to be called.
-    pub(super) fn call(&self, ring: Arc<Ring>) {
-        *self.bell.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ring);
+    pub(super) fn call(&self, wake: Arc<WakeupFn>) {
+        *self.wakeup.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(wake);
     }
 
     /// The next one: one load where there is none, and never a wait.

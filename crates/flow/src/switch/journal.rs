@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::edit::Effect;
-use super::injection::Ring;
-use super::saved::{self, Line, SaveError, Saved};
+use super::injection::WakeupFn;
+use super::saved::{self, SaveError, Saved, SavedLine};
 use super::{Switch, lock};
 use crate::meter::Meter;
 use crate::table::{Flow, Group, Snapshot};
@@ -78,7 +78,7 @@ struct Waiting {
 /// A journal on the side of the switch.
 struct Inbox {
     waiting: Mutex<Waiting>,
-    ring: Arc<Ring>,
+    wake: Arc<WakeupFn>,
 }
 
 impl std::fmt::Debug for Inbox {
@@ -108,8 +108,8 @@ pub struct Records {
 }
 
 impl Journals {
-    fn add(&self, ring: Arc<Ring>) -> Journal {
-        let inbox = Arc::new(Inbox { waiting: Mutex::default(), ring });
+    fn add(&self, wake: Arc<WakeupFn>) -> Journal {
+        let inbox = Arc::new(Inbox { waiting: Mutex::default(), wake });
         let mut all = lock(&self.all);
         all.push(Arc::downgrade(&inbox));
         self.count.store(all.len(), Ordering::Release);
@@ -138,7 +138,7 @@ impl Journals {
         let all: Vec<_> = lock(&self.all).iter().filter_map(Weak::upgrade).collect();
         all.iter().for_each(|inbox| {
             lock(&inbox.waiting).give_up();
-            (inbox.ring)();
+            (inbox.wake)();
         });
     }
 }
@@ -159,7 +159,7 @@ impl Inbox {
         }
         drop(waiting);
         if before == 0 && end > 0 {
-            (self.ring)();
+            (self.wake)();
         }
     }
 }
@@ -179,12 +179,12 @@ impl Journal {
 }
 
 impl Switch {
-    /// Begins a journal of the changes after the state that is returned with it. `ring` is called
+    /// Begins a journal of the changes after the state that is returned with it. `wake` is called
     /// when a change waits and none did.
     #[must_use]
-    pub fn begin_journal(&self, ring: Arc<Ring>) -> (Journal, Saved) {
+    pub fn begin_journal(&self, wake: Arc<WakeupFn>) -> (Journal, Saved) {
         let state = lock(&self.state);
-        (self.journals.add(ring), self.saved_with(&state))
+        (self.journals.add(wake), self.saved_with(&state))
     }
 
     /// Takes the changes that wait, and the state they have led to.
@@ -330,7 +330,7 @@ fn deletion(flow: &Flow) -> FlowMod {
 }
 
 /// Reads a change.
-pub(super) fn read(mut bytes: &[u8]) -> Result<Vec<Line>, String> {
+pub(super) fn read(mut bytes: &[u8]) -> Result<Vec<SavedLine>, String> {
     let mut lines = Vec::new();
     while let Some((&kind, rest)) = bytes.split_first() {
         let (length, rest) = match (kind, rest) {
@@ -350,8 +350,8 @@ pub(super) fn read(mut bytes: &[u8]) -> Result<Vec<Line>, String> {
         } else {
             let decoded = Message::decode(content).map_err(|fault| fault.to_string())?;
             match decoded.2 {
-                Message::FlowMod(flow) if kind == MODIFIED => Line::Modified(flow),
-                message => Line::Change(message, decoded.0),
+                Message::FlowMod(flow) if kind == MODIFIED => SavedLine::Modified(flow),
+                message => SavedLine::Change(message, decoded.0),
             }
         });
         bytes = rest;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::state::State;
+use super::state::ControlState;
 use super::{SMALL, Switch, lock};
-use crate::pipeline::{Learning, Outside};
+use crate::pipeline::{Environment, Learning};
 use crate::table::{Change, Flow};
 use crate::wire::{Fault, FlowMod, PortNumber, PortState, Version};
 
@@ -72,7 +72,7 @@ impl Switch {
 
     /// Makes the deferred changes. Every change of the tables begins with that, and the timer does
     /// it.
-    pub(super) fn do_deferred(&self, state: &mut State) {
+    pub(super) fn do_deferred(&self, state: &mut ControlState) {
         if !self.deferred.some.load(Ordering::Acquire) {
             return;
         }
@@ -87,7 +87,12 @@ impl Switch {
         }
     }
 
-    fn make(&self, state: &mut State, change: DeferredChange, now: u64) -> Result<(), Fault> {
+    fn make(
+        &self,
+        state: &mut ControlState,
+        change: DeferredChange,
+        now: u64,
+    ) -> Result<(), Fault> {
         match change {
             DeferredChange::Learn(flow, limit) => {
                 let tables = self.snapshot();
@@ -141,7 +146,7 @@ impl Switch {
     }
 }
 
-impl Outside for Switch {
+impl Environment for Switch {
     fn learn(&self, flow: FlowMod, limit: u32, now: u64) -> Learning {
         match self.change_or_defer(DeferredChange::Learn(Box::new(flow), limit), now) {
             Some(Ok(())) => Learning::Made,

@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 pub use answer::{Answer, Initial};
 pub use event::{Event, Punted, Subscription};
-pub use injection::{Injection, Ring};
+pub use injection::{Injection, WakeupFn};
 pub use journal::{FlowChange, Journal, Origin, Records};
 pub use options::SwitchOptions;
 pub use saved::{RestoreError, SaveError, Saved};
@@ -49,11 +49,11 @@ pub use worker::WorkerState;
 use edit::{Edit, Effect, check_packet_out};
 use event::Subscribers;
 use learn::DeferredChange;
-use state::State;
+use state::ControlState;
 
 use crate::key::Key;
-use crate::normal::Hosts;
-use crate::pipeline::{Memory, Punt};
+use crate::mac_learning::Hosts;
+use crate::pipeline::{Punt, SharedState};
 use crate::table::{Change, PortCounters, Snapshot, SwitchPort};
 use crate::wire::{
     ConfigFlags, CookieFilter, Fault, Field, FlowMod, FlowModCommand, GroupMod, Match, Message,
@@ -76,12 +76,12 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Switch {
     options: SwitchOptions,
-    memory: Memory,
+    shared_state: SharedState,
     injections: injection::Injections,
     published: Mutex<Arc<Snapshot>>,
     /// Version of `published`, written under its lock.
     version: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     subscribers: Subscribers,
     workers: worker::Workers,
     deferred: learn::Deferred,
@@ -109,7 +109,7 @@ impl Switch {
     pub fn new(options: SwitchOptions) -> Arc<Switch> {
         let options = SwitchOptions { tables: options.tables.clamp(1, 254), ..options };
         Arc::new(Switch {
-            memory: Memory::default(),
+            shared_state: SharedState::default(),
             injections: injection::Injections::default(),
             published: Mutex::new(Arc::new(Snapshot::new(options.tables))),
             version: AtomicU64::new(0),
@@ -159,7 +159,7 @@ impl Switch {
     /// to leave all as it was where it fails.
     fn change<R, E>(
         &self,
-        state: &mut State,
+        state: &mut ControlState,
         copied: bool,
         now: u64,
         make: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
@@ -210,7 +210,7 @@ impl Switch {
     }
 
     /// Takes learnt flows away, when the flows that have learnt them are gone.
-    fn forget_learnt(&self, state: &mut State, table: u8, cookie: u64, now: u64) {
+    fn forget_learnt(&self, state: &mut ControlState, table: u8, cookie: u64, now: u64) {
         let delete = FlowMod {
             command: FlowModCommand::Delete,
             filter: CookieFilter { value: cookie, mask: u64::MAX },
@@ -224,7 +224,7 @@ impl Switch {
     fn edit<R, E>(
         &self,
         tables: &mut Snapshot,
-        state: &State,
+        state: &ControlState,
         now: u64,
         make: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
     ) -> Result<(R, Vec<Change>, Vec<Effect>, u64), E> {
@@ -244,7 +244,7 @@ impl Switch {
     }
 
     /// Locks the state for a change; changes deferred by workers are made first.
-    fn control(&self) -> MutexGuard<'_, State> {
+    fn control(&self) -> MutexGuard<'_, ControlState> {
         let mut state = lock(&self.state);
         self.do_deferred(&mut state);
         state
@@ -271,7 +271,7 @@ impl Switch {
 
     fn flow_mod_with(
         &self,
-        state: &mut State,
+        state: &mut ControlState,
         change: &FlowMod,
         version: Version,
         now: u64,
@@ -329,7 +329,7 @@ impl Switch {
         })
     }
 
-    fn for_origin<R>(&self, origin: Origin, change: impl FnOnce(&mut State) -> R) -> R {
+    fn for_origin<R>(&self, origin: Origin, change: impl FnOnce(&mut ControlState) -> R) -> R {
         let mut state = self.control();
         state.origin = Some(origin);
         let changed = change(&mut state);
@@ -362,7 +362,7 @@ impl Switch {
 
     fn bundle_with(
         &self,
-        state: &mut State,
+        state: &mut ControlState,
         messages: impl IntoIterator<Item = Result<Message, Fault>>,
         version: Version,
         now: u64,
@@ -394,8 +394,8 @@ impl Switch {
 
     /// Returns the state kept between packets, beside the tables.
     #[must_use]
-    pub fn memory(&self) -> &Memory {
-        &self.memory
+    pub fn shared_state(&self) -> &SharedState {
+        &self.shared_state
     }
 
     /// Sets whether packets that no flow matches go to controllers where the table does not say
@@ -472,7 +472,7 @@ impl Switch {
     }
 
     fn forget_hosts(&self, forget: impl FnOnce(&Hosts) -> Vec<(u16, u64)>, now: u64) {
-        let gone = forget(&self.memory.hosts);
+        let gone = forget(&self.shared_state.hosts);
         if !gone.is_empty() {
             let _done = self.change_or_defer(DeferredChange::Forgotten(gone), now);
         }
@@ -579,8 +579,8 @@ impl Switch {
 
     /// Sets a function that the injecting thread calls when a packet waits for a worker that may be
     /// asleep.
-    pub fn call_on_injection(&self, ring: Arc<Ring>) {
-        self.injections.call(ring);
+    pub fn call_on_injection(&self, wake: Arc<WakeupFn>) {
+        self.injections.call(wake);
     }
 
     /// Returns a controller's packet with its decision, for a worker to carry out: one load where

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use super::edit::{Effect, check_instructions};
 use super::flows::Plan;
-use super::state::State;
+use super::state::ControlState;
 use super::{Edit, Switch, flows, journal, lock};
 use crate::meter::Meter;
 use crate::table::{Change, Flow, Group, Reference, Snapshot, Table, of_actions};
@@ -81,7 +81,7 @@ impl From<SaveError> for io::Error {
 
 /// A line that was read.
 #[derive(Debug)]
-pub(super) enum Line {
+pub(super) enum SavedLine {
     Change(Message, Version),
     /// A flow that has become another.
     Modified(FlowMod),
@@ -174,7 +174,7 @@ impl Saved {
 }
 
 impl Switch {
-    pub(super) fn saved_with(&self, state: &State) -> Saved {
+    pub(super) fn saved_with(&self, state: &ControlState) -> Saved {
         Saved { tables: self.snapshot(), ports: state.port_configs.clone() }
     }
 
@@ -204,8 +204,8 @@ impl Switch {
         }
         let mut state = lock(&self.state);
         let mut ports = HashMap::new();
-        let mut remember = |line: &Line| {
-            if let Line::Port(name, config) = line {
+        let mut remember = |line: &SavedLine| {
+            if let SavedLine::Port(name, config) = line {
                 ports.insert(name.clone(), *config);
             }
         };
@@ -256,9 +256,9 @@ impl Edit<'_> {
         Ok(())
     }
 
-    fn restore(&mut self, line: &Line) -> Result<(), Fault> {
+    fn restore(&mut self, line: &SavedLine) -> Result<(), Fault> {
         match line {
-            Line::Change(Message::FlowMod(change), version)
+            SavedLine::Change(Message::FlowMod(change), version)
                 if change.command == FlowModCommand::Add =>
             {
                 // Actions need not fit the match: those of OpenFlow 1.0 may be in another version's
@@ -266,15 +266,19 @@ impl Edit<'_> {
                 check_instructions(self.tables, change.table, &change.instructions)?;
                 self.carry_out(Plan::Add, change, *version)
             }
-            Line::Change(Message::FlowMod(change), version) => {
+            SavedLine::Change(Message::FlowMod(change), version) => {
                 let plan = flows::plan(self.tables, None, change, *version)?;
                 self.carry_out(plan, change, *version)
             }
-            Line::Change(Message::GroupMod(change), version) => self.group_mod(change, *version),
-            Line::Change(Message::MeterMod(change), _) => self.meter_mod(change),
-            Line::Change(Message::TableMod(change), version) => self.table_mod(change, *version),
-            Line::Change(..) => Err(Fault::BadType),
-            Line::Modified(change) => {
+            SavedLine::Change(Message::GroupMod(change), version) => {
+                self.group_mod(change, *version)
+            }
+            SavedLine::Change(Message::MeterMod(change), _) => self.meter_mod(change),
+            SavedLine::Change(Message::TableMod(change), version) => {
+                self.table_mod(change, *version)
+            }
+            SavedLine::Change(..) => Err(Fault::BadType),
+            SavedLine::Modified(change) => {
                 check_instructions(self.tables, change.table, &change.instructions)?;
                 let flow = Flow::new(0, change, self.now);
                 let before = self.tables.same_flow(&flow).map(|before| before.number);
@@ -282,13 +286,13 @@ impl Edit<'_> {
                 self.put(Arc::new(Flow { number, ..flow }), true);
                 Ok(())
             }
-            Line::Table(change, name) => {
+            SavedLine::Table(change, name) => {
                 self.table_mod(change, Version::V15)?;
                 let table = self.tables.table_mut(change.table).ok_or(Fault::BadTableId)?;
                 table.name = name.as_deref().map(Into::into);
                 Ok(())
             }
-            Line::Port(name, config) => {
+            SavedLine::Port(name, config) => {
                 let port = self.tables.ports().find(|port| port.port.name == *name);
                 if let Some(mut port) = port.map(|port| port.port.clone()) {
                     port.config = PortConfig(*config);
@@ -296,7 +300,7 @@ impl Edit<'_> {
                 }
                 Ok(())
             }
-            Line::Fragments(drops) => {
+            SavedLine::Fragments(drops) => {
                 self.tables.set_drops_fragments(*drops);
                 Ok(())
             }
@@ -304,15 +308,19 @@ impl Edit<'_> {
     }
 
     /// Replaces an object by its state after a change of the journal.
-    fn replay(&mut self, mut line: Line, remember: &mut impl FnMut(&Line)) -> Result<(), Fault> {
+    fn replay(
+        &mut self,
+        mut line: SavedLine,
+        remember: &mut impl FnMut(&SavedLine),
+    ) -> Result<(), Fault> {
         match &mut line {
-            Line::Change(Message::GroupMod(change), _)
+            SavedLine::Change(Message::GroupMod(change), _)
                 if change.command == GroupCommand::Add
                     && self.tables.group(change.group).is_some() =>
             {
                 change.command = GroupCommand::Modify;
             }
-            Line::Change(Message::MeterMod(change), _)
+            SavedLine::Change(Message::MeterMod(change), _)
                 if change.command == MeterCommand::Add
                     && self.tables.meter(change.meter).is_some() =>
             {
@@ -471,7 +479,7 @@ fn print_table(table: &Table) -> String {
     said
 }
 
-pub(super) fn read(line: &str) -> Result<Line, String> {
+pub(super) fn read(line: &str) -> Result<SavedLine, String> {
     let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
     let known = |text: &str| Version::ALL.into_iter().find(|of| of.to_string() == text);
     let version = || {
@@ -484,19 +492,19 @@ pub(super) fn read(line: &str) -> Result<Line, String> {
             let (version, text) = version()?;
             let flow = Syntax::new(version).flow(text, FlowModCommand::Add);
             let flow = flow.map_err(|error| error.to_string())?;
-            Ok(Line::Change(Message::FlowMod(flow), version))
+            Ok(SavedLine::Change(Message::FlowMod(flow), version))
         }
         "group" => {
             let (version, text) = version()?;
             let group = Syntax::new(version).group(text, GroupCommand::Add);
             let group = group.map_err(|error| error.to_string())?;
-            Ok(Line::Change(Message::GroupMod(group), version))
+            Ok(SavedLine::Change(Message::GroupMod(group), version))
         }
         "meter" => {
             let (version, text) = version()?;
             let meter = Syntax::new(version).meter(text, MeterCommand::Add);
             let meter = meter.map_err(|error| error.to_string())?;
-            Ok(Line::Change(Message::MeterMod(meter), version))
+            Ok(SavedLine::Change(Message::MeterMod(meter), version))
         }
         "message" => {
             let (_, text) = version()?;
@@ -506,7 +514,7 @@ pub(super) fn read(line: &str) -> Result<Line, String> {
             let bytes = bytes.ok_or("these are no bytes")?;
             let (version, _, message) =
                 Message::decode(&bytes).map_err(|fault| fault.to_string())?;
-            Ok(Line::Change(message, version))
+            Ok(SavedLine::Change(message, version))
         }
         "table" => read_table(rest),
         "port" => {
@@ -514,15 +522,17 @@ pub(super) fn read(line: &str) -> Result<Line, String> {
             let number =
                 config.strip_prefix("0x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
             let number = number.filter(|number| PortConfig(*number).is_known());
-            Ok(Line::Port(name.to_owned(), number.ok_or("ports cannot be set so")?))
+            Ok(SavedLine::Port(name.to_owned(), number.ok_or("ports cannot be set so")?))
         }
-        "fragments" if matches!(rest, "drop" | "normal") => Ok(Line::Fragments(rest == "drop")),
+        "fragments" if matches!(rest, "drop" | "normal") => {
+            Ok(SavedLine::Fragments(rest == "drop"))
+        }
         _ => Err(format!("there is no `{kind}` here")),
     }
 }
 
 /// A table: how it is set, and its name.
-fn read_table(text: &str) -> Result<Line, String> {
+fn read_table(text: &str) -> Result<SavedLine, String> {
     let (number, rest) = text.split_once(' ').ok_or("nothing is said of the table")?;
     let table = number.parse().map_err(|_| "there is no such table")?;
     let (words, name) = match (rest.strip_prefix("name="), rest.split_once(" name=")) {
@@ -550,7 +560,7 @@ fn read_table(text: &str) -> Result<Line, String> {
         }
     }
     let change = TableMod { table, config, properties };
-    Ok(Line::Table(change, name.map(str::to_owned)))
+    Ok(SavedLine::Table(change, name.map(str::to_owned)))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ type Cookies = HashMap<(u8, u64), HashMap<u64, Arc<Flow>>>;
 
 /// State of the control side.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct ControlState {
     /// Former snapshots that may still be referred to.
     pub(super) retired: Vec<Arc<Snapshot>>,
     /// The number of the last flow.
@@ -87,7 +87,7 @@ pub(super) fn eviction(table: &Table) -> Eviction {
     table.iter().map(|flow| ((eviction_of(flow), flow.number), Arc::clone(flow))).collect()
 }
 
-impl State {
+impl ControlState {
     /// Takes former snapshots without other references.
     pub(super) fn take_unused(&mut self) -> Vec<Arc<Snapshot>> {
         self.retired.extract_if(.., |snapshot| Arc::strong_count(snapshot) == 1).collect()
@@ -228,10 +228,10 @@ impl State {
                     let wanted = flow.flags.contains(FlowFlags::SEND_FLOW_REMOVED);
                     if let Some(reason) = reason.filter(|_| wanted) {
                         let told = flow_removed(&flow, reason, now);
-                        subscribers.tell(&Event::FlowRemoved(Arc::new(told)));
+                        subscribers.publish(&Event::FlowRemoved(Arc::new(told)));
                     }
                 }
-                Effect::Port(status) => subscribers.tell(&Event::PortStatus(Arc::new(status))),
+                Effect::Port(status) => subscribers.publish(&Event::PortStatus(Arc::new(status))),
                 Effect::Table(table) => self.set_table(table, tables, limit),
                 Effect::Group(..) | Effect::Meter(..) | Effect::Fragments => {}
             }
@@ -239,7 +239,7 @@ impl State {
         self.orphans.retain(|learnt| !self.learners.contains_key(learnt));
         if !self.vacancy.is_empty() {
             let touched = (0..=255).filter(|table| touched[usize::from(*table)]);
-            touched.for_each(|table| self.tell_vacancy(table, tables, limit, subscribers));
+            touched.for_each(|table| self.send_table_status(table, tables, limit, subscribers));
         }
     }
 
@@ -267,7 +267,7 @@ impl State {
     }
 
     /// Tells that a table fills or empties, each time it goes over the other bound.
-    fn tell_vacancy(
+    fn send_table_status(
         &mut self,
         number: u8,
         tables: &Snapshot,
@@ -287,7 +287,7 @@ impl State {
         };
         *full = !*full;
         let table = table_desc(number, tables, limit);
-        subscribers.tell(&Event::TableStatus(Arc::new(TableStatus { reason, table })));
+        subscribers.publish(&Event::TableStatus(Arc::new(TableStatus { reason, table })));
     }
 }
 

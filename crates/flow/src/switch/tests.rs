@@ -47,7 +47,7 @@ fn ip(priority: u16, address: u32, instructions: Vec<Instruction>) -> FlowMod {
 
 /// A flow as a list has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
+struct ModelFlow {
     table: u8,
     priority: u16,
     matching: Match,
@@ -60,7 +60,7 @@ struct Known {
 /// A switch as a list of flows.
 #[derive(Debug, Default)]
 struct Model {
-    flows: Vec<Known>,
+    flows: Vec<ModelFlow>,
     limit: usize,
 }
 
@@ -80,7 +80,7 @@ impl Model {
     fn chosen(&self, change: &FlowMod, outputs: bool) -> Vec<usize> {
         let strict =
             matches!(change.command, FlowModCommand::ModifyStrict | FlowModCommand::DeleteStrict);
-        let is = |flow: &Known| {
+        let is = |flow: &ModelFlow| {
             let same = if strict {
                 flow.matching == change.matching && flow.priority == change.priority
             } else {
@@ -129,7 +129,7 @@ impl Model {
 
     fn add(&mut self, change: &FlowMod, version: Version, now: u64) -> Result<(), Fault> {
         let table = if change.table == ALL_TABLES { 0 } else { change.table };
-        let same = |flow: &Known| {
+        let same = |flow: &ModelFlow| {
             (flow.table, flow.priority) == (table, change.priority)
                 && flow.matching == change.matching
         };
@@ -140,7 +140,7 @@ impl Model {
                 packets = before.packets;
             }
         } else {
-            let other = |flow: &&Known| (flow.table, flow.priority) == (table, change.priority);
+            let other = |flow: &&ModelFlow| (flow.table, flow.priority) == (table, change.priority);
             let mut others = self.flows.iter().filter(other);
             let checks = change.flags.contains(FlowFlags::CHECK_OVERLAP);
             if checks && others.any(|flow| overlap(&flow.matching, &change.matching)) {
@@ -150,7 +150,7 @@ impl Model {
                 return Err(Fault::TableFull);
             }
         }
-        self.flows.push(Known {
+        self.flows.push(ModelFlow {
             table,
             priority: change.priority,
             matching: change.matching.clone(),
@@ -203,9 +203,9 @@ fn flows_of(tables: &Snapshot) -> Vec<Arc<Flow>> {
     (0..tables.tables()).flat_map(|table| tables.flows(table)).map(Arc::clone).collect()
 }
 
-fn known(tables: &Snapshot) -> Vec<Known> {
+fn known(tables: &Snapshot) -> Vec<ModelFlow> {
     let flows = flows_of(tables);
-    let known = flows.iter().map(|flow| Known {
+    let known = flows.iter().map(|flow| ModelFlow {
         table: flow.table,
         priority: flow.priority,
         matching: flow.matching.unpack(),
@@ -217,7 +217,7 @@ fn known(tables: &Snapshot) -> Vec<Known> {
     sorted(known.collect())
 }
 
-fn sorted(mut flows: Vec<Known>) -> Vec<Known> {
+fn sorted(mut flows: Vec<ModelFlow>) -> Vec<ModelFlow> {
     flows.sort_by_key(|flow| (flow.table, flow.priority, format!("{:?}", flow.matching)));
     flows
 }
@@ -685,7 +685,7 @@ fn packets_for_controllers_are_bounded_by_port() {
 
 #[test]
 fn what_workers_learn_is_there_and_never_waited_for() {
-    use crate::pipeline::{Learning, Outside};
+    use crate::pipeline::{Environment, Learning};
     let switch = Switch::new(options(1, 10));
     let learnt = |address| FlowMod { cookie: Some(9), ..ip(1, address, send(1)) };
     assert_eq!(switch.learn(learnt(1), 2, 5), Learning::Made);
@@ -772,9 +772,10 @@ fn who_was_behind_a_link_that_is_down_or_silent_for_long_is_forgotten() {
         let mut key = Key::default();
         key.set(Field::InPort, number.into());
         key.set(Field::EthSrc, 0x0200_0000_0000 + u128::from(number));
-        let _ = decide(&switch.snapshot(), switch.memory(), &*switch, &key, None, now);
+        let _ = decide(&switch.snapshot(), switch.shared_state(), &*switch, &key, None, now);
     };
-    let known = || switch.memory().hosts.all().into_iter().map(|host| host.2).collect::<Vec<_>>();
+    let known =
+        || switch.shared_state().hosts.all().into_iter().map(|host| host.2).collect::<Vec<_>>();
     let last = || switch.snapshot().changes_since(0).and_then(|changes| changes.last().cloned());
     (1..=2).for_each(|number| comes_by(number, 0));
     assert_eq!(known(), [1, 2]);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::prefixes::Prefixes;
-use super::tuple::{Asked, Tuple, hash_of};
+use super::tuple::{PrefixResults, Tuple, hash_of};
 use super::{Counters, Flow, Minimatch};
 use crate::key::{HEADERS, Key, Mask};
 use crate::wire::{Action, Field, TableConfig, TableProperties};
@@ -77,7 +77,7 @@ impl Table {
         mut parts: Option<&mut Vec<&'a Arc<Flow>>>,
     ) -> Option<&'a Arc<Flow>> {
         let mut found: Option<&Arc<Flow>> = None;
-        let mut asked: Asked = Default::default();
+        let mut results: PrefixResults = Default::default();
         let is_ethernet = key.get(Field::PacketType) == 0;
         for tuple in &self.tuples {
             if found.is_some_and(|flow| flow.priority >= tuple.rank) {
@@ -88,7 +88,7 @@ impl Table {
             }
             let best = found;
             let greater = |flow: &&Arc<Flow>| best.is_none_or(|best| flow.priority > best.priority);
-            let flows = tuple.lookup(key, mask, &self.prefixes, &mut asked);
+            let flows = tuple.lookup(key, mask, &self.prefixes, &mut results);
             for flow in flows.iter().take_while(greater) {
                 if !flow.conjunctive {
                     found = Some(flow);

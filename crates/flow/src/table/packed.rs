@@ -1,7 +1,7 @@
 //! Matches of flows in little memory: tables have hundreds of thousands of flows, each of which
 //! matches a few fields.
 
-use crate::key::{Key, Mask, WORDS, place_of, spread};
+use crate::key::{Key, Mask, WORDS, position_of, spread};
 use crate::wire::{Entry, Field, Match};
 
 const _: () = assert!(WORDS <= 64, "a word has a bit in the map");
@@ -44,7 +44,7 @@ impl Minimatch {
 
     /// Returns true if the number of a conjunction is matched.
     pub(crate) fn matches_conjunction(&self) -> bool {
-        const PLACE: usize = place_of(Field::ConjunctionId).word;
+        const PLACE: usize = position_of(Field::ConjunctionId).word;
         let bits = spread(Field::ConjunctionId, u128::MAX).1;
         self.words().any(|(at, _, mask)| at == PLACE && mask & bits != 0)
     }

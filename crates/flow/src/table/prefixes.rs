@@ -21,7 +21,7 @@ const FIELDS: [Field; PARTS] =
 
 /// The word a part is in, or the last of its two.
 pub(super) const fn word(part: usize) -> usize {
-    crate::key::place_of(FIELDS[part]).word
+    crate::key::position_of(FIELDS[part]).word
 }
 
 /// The part of a key, its first bit the highest.
@@ -49,14 +49,14 @@ pub(super) fn unmask(part: usize, bits: u8, mask: &mut Mask) {
 
 /// Prefixes of a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Found {
+pub(super) struct PrefixLengths {
     /// Bit `n - 1` for each length of a prefix it has.
     lengths: u128,
     /// Number of its first bits that were looked at for that.
     bits: u8,
 }
 
-impl Found {
+impl PrefixLengths {
     /// `None` when there may be flows with its prefix of this length, else from how many bits that
     /// is known that there are not.
     #[inline]
@@ -111,9 +111,9 @@ impl Prefixes {
     }
 
     /// Returns the prefixes of a key's part.
-    pub(super) fn find(&self, part: usize, key: &Key) -> Found {
+    pub(super) fn find(&self, part: usize, key: &Key) -> PrefixLengths {
         let value = bits_of(part, key);
-        let mut found = Found { lengths: 0, bits: 0 };
+        let mut found = PrefixLengths { lengths: 0, bits: 0 };
         let mut slot = &self.roots[part];
         while let Some(node) = slot {
             let common = node.common(value);

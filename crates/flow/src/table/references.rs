@@ -43,16 +43,16 @@ pub(crate) fn of_actions(actions: &[Action], each: &mut dyn FnMut(Reference)) {
 
 /// The table and the cookie of flows that are learnt by a flow and go with it.
 pub(crate) fn learnt_with(flow: &Flow, each: &mut dyn FnMut(u8, u64)) {
-    fn of(action: &Action, each: &mut dyn FnMut(u8, u64)) {
+    fn each_learnt(action: &Action, each: &mut dyn FnMut(u8, u64)) {
         match action {
             Action::Learn(learn) if learn.flags.contains(LearnFlags::DELETE_LEARNED) => {
                 each(learn.table, learn.cookie);
             }
-            Action::Clone(actions) => actions.iter().for_each(|action| of(action, each)),
+            Action::Clone(actions) => actions.iter().for_each(|action| each_learnt(action, each)),
             _ => {}
         }
     }
-    flow.actions().for_each(|action| of(action, each));
+    flow.actions().for_each(|action| each_learnt(action, each));
 }
 
 /// Returns true if a flow sends to a port, as far as its actions name it.

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::Flow;
-use super::prefixes::{self, Found, PARTS, Prefixes};
+use super::prefixes::{self, PARTS, PrefixLengths, Prefixes};
 use super::trie::{Iter, Ranked, Trie, mix};
 use crate::key::{ENTRY_WORDS, Key, Mask, WORDS};
 
@@ -29,12 +29,12 @@ const _: () = assert!(ENTRY_WORDS == 33 && WORDS == 43, "words have moved: see s
 
 /// Words a stage compares, each with its mask, and the prefixes that may exclude it.
 #[derive(Debug)]
-struct StageShape {
+struct StageLayout {
     words: Vec<(usize, u64)>,
     prefixes: Vec<(usize, u8)>,
 }
 
-impl StageShape {
+impl StageLayout {
     fn hash(&self, key: &Key) -> u64 {
         self.words.iter().fold(0, |hash, &(word, mask)| mix(hash, key.words()[word] & mask))
     }
@@ -53,7 +53,10 @@ impl StageShape {
     }
 
     /// The part of which no flow has the prefix, and from how many bits that is known.
-    fn excluded(&self, mut found: impl FnMut(usize) -> Option<Found>) -> Option<(usize, u8)> {
+    fn excluded(
+        &self,
+        mut found: impl FnMut(usize) -> Option<PrefixLengths>,
+    ) -> Option<(usize, u8)> {
         let mut prefixes = self.prefixes.iter();
         prefixes.find_map(|&(part, length)| Some((part, found(part)?.excludes(length)?)))
     }
@@ -66,14 +69,14 @@ impl StageShape {
 
 /// Mask and stages shared by the flows of a tuple.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct TupleLayout {
     mask: Mask,
     /// Stages that have words; one without any where the mask has none.
-    stages: Vec<StageShape>,
+    stages: Vec<StageLayout>,
 }
 
-impl Shape {
-    fn new(mask: &Mask) -> Shape {
+impl TupleLayout {
+    fn new(mask: &Mask) -> TupleLayout {
         let stage = |nth: usize| {
             let of = |word: &usize| stage_of(*word) == nth;
             let all = mask.words().iter().copied().enumerate();
@@ -81,14 +84,14 @@ impl Shape {
             let parts = (0..PARTS).filter(|&part| of(&prefixes::word(part)));
             let prefixes =
                 parts.filter_map(|part| Some((part, prefixes::length(part, mask)?))).collect();
-            StageShape { words, prefixes }
+            StageLayout { words, prefixes }
         };
-        let mut stages: Vec<StageShape> =
+        let mut stages: Vec<StageLayout> =
             (0..4).map(stage).filter(|stage| !stage.words.is_empty()).collect();
         if stages.is_empty() {
-            stages.push(StageShape { words: Vec::new(), prefixes: Vec::new() });
+            stages.push(StageLayout { words: Vec::new(), prefixes: Vec::new() });
         }
-        Shape { mask: *mask, stages }
+        TupleLayout { mask: *mask, stages }
     }
 }
 
@@ -132,38 +135,38 @@ impl Item {
     }
 
     /// Returns true if it is of flows that have the key's words of a stage.
-    fn has(&self, key: &Key, shape: &StageShape) -> bool {
+    fn has(&self, key: &Key, layout: &StageLayout) -> bool {
         match self {
             Item::Stage(stage) => {
-                let mut words = shape.words.iter().zip(&stage.words);
+                let mut words = layout.words.iter().zip(&stage.words);
                 words.all(|(&(word, mask), has)| key.words()[word] & mask == *has)
             }
-            flows => shape.have(&flows.flows()[0], key),
+            flows => layout.have(&flows.flows()[0], key),
         }
     }
 
     /// Likewise, as far as another mask has the words.
-    fn agrees(&self, key: &Key, mask: &Mask, shape: &StageShape) -> bool {
+    fn agrees(&self, key: &Key, mask: &Mask, layout: &StageLayout) -> bool {
         let same = |(word, bits): (usize, u64), has: u64| {
             (key.words()[word] ^ has) & bits & mask.words()[word] == 0
         };
         match self {
             Item::Stage(stage) => {
-                shape.words.iter().zip(&stage.words).all(|(of, has)| same(*of, *has))
+                layout.words.iter().zip(&stage.words).all(|(of, has)| same(*of, *has))
             }
             flows => {
                 let has = &flows.flows()[0].pattern;
-                shape.words.iter().all(|&(word, bits)| same((word, bits), has.word(word)))
+                layout.words.iter().all(|&(word, bits)| same((word, bits), has.word(word)))
             }
         }
     }
 
     /// Puts a stage in the place of flows, which come behind it, as others with their words so far
     /// come up.
-    fn move_below(&mut self, shape: &StageShape, later: &[StageShape]) {
+    fn move_below(&mut self, layout: &StageLayout, later: &[StageLayout]) {
         let (Some(next), Some(flow)) = (later.first(), self.flows().first()) else { return };
         let words =
-            shape.words.iter().map(|&(word, mask)| flow.pattern.word(word) & mask).collect();
+            layout.words.iter().map(|&(word, mask)| flow.pattern.word(word) & mask).collect();
         let hash = next.hash(&flow.pattern.key());
         let mut below = Trie::default();
         below.insert(hash, self.clone());
@@ -222,21 +225,21 @@ pub(super) struct Tuple {
     pub(super) rank: u16,
     /// The hash of the mask.
     pub(super) hash: u64,
-    shape: Arc<Shape>,
+    layout: Arc<TupleLayout>,
     flows: Trie<Item>,
 }
 
 /// Prefixes found during a lookup, by part of the key.
-pub(super) type Asked = [Option<Found>; PARTS];
+pub(super) type PrefixResults = [Option<PrefixLengths>; PARTS];
 
 impl Tuple {
     pub(super) fn new(mask: &Mask) -> Tuple {
-        let shape = Arc::new(Shape::new(mask));
-        Tuple { rank: 0, hash: hash_of(mask), shape, flows: Trie::default() }
+        let layout = Arc::new(TupleLayout::new(mask));
+        Tuple { rank: 0, hash: hash_of(mask), layout, flows: Trie::default() }
     }
 
     pub(super) fn mask(&self) -> &Mask {
-        &self.shape.mask
+        &self.layout.mask
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -249,28 +252,28 @@ impl Tuple {
         key: &Key,
         mask: &mut Mask,
         prefixes: &Prefixes,
-        asked: &mut Asked,
+        results: &mut PrefixResults,
     ) -> &[Arc<Flow>] {
         let mut flows = &self.flows;
         let mut only = None;
-        for shape in &self.shape.stages {
+        for layout in &self.layout.stages {
             // Prefixes found for an earlier tuple cost nothing.
-            let known = |part: usize| asked[part];
-            if let Some((part, bits)) = shape.excluded(known) {
+            let known = |part: usize| results[part];
+            if let Some((part, bits)) = layout.excluded(known) {
                 prefixes::unmask(part, bits, mask);
                 return &[];
             }
-            let item = next(flows, only, key, shape);
+            let item = next(flows, only, key, layout);
             if item.is_none() {
                 // The absence of a flow may be known from fewer bits.
                 let mut find =
-                    |part: usize| *asked[part].get_or_insert_with(|| prefixes.find(part, key));
-                if let Some((part, bits)) = shape.excluded(|part| Some(find(part))) {
+                    |part: usize| *results[part].get_or_insert_with(|| prefixes.find(part, key));
+                if let Some((part, bits)) = layout.excluded(|part| Some(find(part))) {
                     prefixes::unmask(part, bits, mask);
                     return &[];
                 }
             }
-            shape.unmask(mask);
+            layout.unmask(mask);
             match item {
                 Some(Item::Stage(stage)) => flows = &stage.below,
                 Some(item) => only = Some(item),
@@ -284,8 +287,8 @@ impl Tuple {
     pub(super) fn find(&self, key: &Key) -> &[Arc<Flow>] {
         let mut flows = &self.flows;
         let mut only = None;
-        for shape in &self.shape.stages {
-            match next(flows, only, key, shape) {
+        for layout in &self.layout.stages {
+            match next(flows, only, key, layout) {
                 Some(Item::Stage(stage)) => flows = &stage.below,
                 Some(item) => only = Some(item),
                 None => return &[],
@@ -297,7 +300,7 @@ impl Tuple {
     /// Adds a flow, and returns the one it takes the place of.
     pub(super) fn insert(&mut self, flow: Arc<Flow>, prefixes: &mut Prefixes) -> Option<Arc<Flow>> {
         let key = flow.pattern.key();
-        let replaced = insert(&mut self.flows, &self.shape.stages, &key, flow);
+        let replaced = insert(&mut self.flows, &self.layout.stages, &key, flow);
         self.rank = self.flows.rank();
         if replaced.is_none() {
             self.each_prefix(|part, length| prefixes.insert(part, &key, length));
@@ -315,7 +318,7 @@ impl Tuple {
         if !self.find(key).iter().any(|flow| flow.priority == priority) {
             return None;
         }
-        let (removed, _) = remove(&mut self.flows, &self.shape.stages, key, priority);
+        let (removed, _) = remove(&mut self.flows, &self.layout.stages, key, priority);
         self.rank = self.flows.rank();
         if removed.is_some() {
             self.each_prefix(|part, length| prefixes.remove(part, key, length));
@@ -324,7 +327,7 @@ impl Tuple {
     }
 
     fn each_prefix(&self, mut each: impl FnMut(usize, u8)) {
-        let all = self.shape.stages.iter().flat_map(|stage| &stage.prefixes);
+        let all = self.layout.stages.iter().flat_map(|stage| &stage.prefixes);
         all.for_each(|&(part, length)| each(part, length));
     }
 
@@ -336,7 +339,7 @@ impl Tuple {
         mask: &Mask,
         each: &mut dyn FnMut(&'a Arc<Flow>),
     ) {
-        agreeing(&self.flows, &self.shape.stages, key, mask, each);
+        agreeing(&self.flows, &self.layout.stages, key, mask, each);
     }
 
     /// Returns all flows, in no order.
@@ -351,31 +354,31 @@ fn next<'a>(
     flows: &'a Trie<Item>,
     only: Option<&'a Item>,
     key: &Key,
-    shape: &StageShape,
+    layout: &StageLayout,
 ) -> Option<&'a Item> {
     match only {
-        Some(item) => item.has(key, shape).then_some(item),
-        None => flows.get(shape.hash(key), |item| item.has(key, shape)),
+        Some(item) => item.has(key, layout).then_some(item),
+        None => flows.get(layout.hash(key), |item| item.has(key, layout)),
     }
 }
 
 fn insert(
     flows: &mut Trie<Item>,
-    stages: &[StageShape],
+    stages: &[StageLayout],
     key: &Key,
     flow: Arc<Flow>,
 ) -> Option<Arc<Flow>> {
-    let (shape, later) = stages.split_first()?;
-    let hash = shape.hash(key);
-    let is = |item: &Item| item.has(key, shape);
+    let (layout, later) = stages.split_first()?;
+    let hash = layout.hash(key);
+    let is = |item: &Item| item.has(key, layout);
     if flows.get(hash, is).is_none() {
         flows.insert(hash, Item::One(flow));
         return None;
     }
     let mut replaced = None;
     flows.modify(hash, is, |item| {
-        if !matches!(item, Item::Stage(_)) && !later.iter().all(|shape| item.has(key, shape)) {
-            item.move_below(shape, later);
+        if !matches!(item, Item::Stage(_)) && !later.iter().all(|layout| item.has(key, layout)) {
+            item.move_below(layout, later);
         }
         replaced = match item {
             Item::Stage(stage) => insert(&mut Arc::make_mut(stage).below, later, key, flow),
@@ -389,15 +392,15 @@ fn insert(
 /// Removes a flow that is there, and returns true if other flows stay.
 fn remove(
     flows: &mut Trie<Item>,
-    stages: &[StageShape],
+    stages: &[StageLayout],
     key: &Key,
     priority: u16,
 ) -> (Option<Arc<Flow>>, bool) {
-    let Some((shape, later)) = stages.split_first() else { return (None, true) };
+    let Some((layout, later)) = stages.split_first() else { return (None, true) };
     let mut removed = None;
     flows.modify(
-        shape.hash(key),
-        |item| item.has(key, shape),
+        layout.hash(key),
+        |item| item.has(key, layout),
         |item| {
             let (flow, stays) = match item {
                 Item::Stage(stage) => remove(&mut Arc::make_mut(stage).below, later, key, priority),
@@ -412,26 +415,26 @@ fn remove(
 
 fn agreeing<'a>(
     flows: &'a Trie<Item>,
-    stages: &[StageShape],
+    stages: &[StageLayout],
     key: &Key,
     mask: &Mask,
     each: &mut dyn FnMut(&'a Arc<Flow>),
 ) {
-    let Some((shape, later)) = stages.split_first() else { return };
+    let Some((layout, later)) = stages.split_first() else { return };
     let mut visit = |item: &'a Item| match item {
         Item::Stage(stage) => agreeing(&stage.below, later, key, mask, each),
-        item if later.iter().all(|shape| item.agrees(key, mask, shape)) => {
+        item if later.iter().all(|layout| item.agrees(key, mask, layout)) => {
             item.flows().iter().for_each(&mut *each);
         }
         _ => {}
     };
-    if shape.is_within(mask) {
-        if let Some(item) = flows.get(shape.hash(key), |item| item.has(key, shape)) {
+    if layout.is_within(mask) {
+        if let Some(item) = flows.get(layout.hash(key), |item| item.has(key, layout)) {
             visit(item);
         }
         return;
     }
-    flows.iter().filter(|item| item.agrees(key, mask, shape)).for_each(visit);
+    flows.iter().filter(|item| item.agrees(key, mask, layout)).for_each(visit);
 }
 
 /// All flows of a tuple.

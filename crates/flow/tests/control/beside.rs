@@ -22,7 +22,7 @@ impl Choice {
         (self.0 >> 33) % bound
     }
 
-    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+    fn choose<'a>(&mut self, all: &[&'a str]) -> &'a str {
         all[self.below(all.len() as u64) as usize]
     }
 
@@ -57,7 +57,7 @@ fn command(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String)
         return group(choice, version);
     }
     if newer && choice.one_in(8) {
-        let name = choice.of(&["add-meter", "mod-meter", "del-meter"]);
+        let name = choice.choose(&["add-meter", "mod-meter", "del-meter"]);
         let number = 1 + choice.below(2);
         let rate = 10 + choice.below(3);
         let text = match name {
@@ -67,7 +67,7 @@ fn command(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String)
         return (vec![name], text);
     }
     let mut words =
-        vec![choice.of(&["add-flow", "add-flow", "add-flow", "mod-flows", "del-flows"])];
+        vec![choice.choose(&["add-flow", "add-flow", "add-flow", "mod-flows", "del-flows"])];
     let (adds, deletes) = (words[0] == "add-flow", words[0] == "del-flows");
     let strict = !adds && choice.one_in(2);
     if strict {
@@ -75,28 +75,28 @@ fn command(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String)
     }
     let mut text = String::new();
     if newer && (adds || choice.one_in(2)) {
-        text += choice.of(&["table=0,", "table=0,", "table=1,", "table=253,"]);
+        text += choice.choose(&["table=0,", "table=0,", "table=1,", "table=253,"]);
     }
     if adds || strict {
-        text += choice.of(&["priority=1,", "priority=2,", "priority=32768,"]);
+        text += choice.choose(&["priority=1,", "priority=2,", "priority=32768,"]);
     }
     if adds {
-        text += choice.of(&["", "cookie=1,", "cookie=2,", "cookie=3,"]);
-        text += choice.of(&["", "", "", "check_overlap,"]);
-        text += choice.of(&["", "idle_timeout=600,", "hard_timeout=900,", "send_flow_rem,"]);
+        text += choice.choose(&["", "cookie=1,", "cookie=2,", "cookie=3,"]);
+        text += choice.choose(&["", "", "", "check_overlap,"]);
+        text += choice.choose(&["", "idle_timeout=600,", "hard_timeout=900,", "send_flow_rem,"]);
         if version > Version::V13 {
-            text += choice.of(&["", "importance=7,"]);
+            text += choice.choose(&["", "importance=7,"]);
         }
     } else {
-        text += choice.of(&["", "", "cookie=1/1,", "cookie=2/-1,"]);
+        text += choice.choose(&["", "", "cookie=1/1,", "cookie=2/-1,"]);
     }
     if deletes {
-        text += choice.of(&["", "", "out_port=1,", "out_port=controller,"]);
+        text += choice.choose(&["", "", "out_port=1,", "out_port=controller,"]);
         if newer {
-            text += choice.of(&["", "", "", "out_group=1,"]);
+            text += choice.choose(&["", "", "", "out_group=1,"]);
         }
     }
-    text += choice.of(MATCHES);
+    text += choice.choose(MATCHES);
     let actions = [
         "actions=drop",
         "actions=output:1",
@@ -113,7 +113,7 @@ fn command(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String)
     if !deletes {
         // The first ones are for all versions.
         let count = if newer { actions.len() } else { 5 };
-        text += choice.of(&actions[..count]);
+        text += choice.choose(&actions[..count]);
     }
     (words, text.trim_end_matches(',').to_owned())
 }
@@ -126,7 +126,7 @@ fn group(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String) {
     } else {
         &["add-group", "add-group", "mod-group", "del-groups"]
     };
-    let kind = choice.of(kinds);
+    let kind = choice.choose(kinds);
     let buckets = [
         "type=all,bucket=output:1,bucket=output:2",
         "type=indirect,bucket=output:3",
@@ -137,17 +137,17 @@ fn group(choice: &mut Choice, version: Version) -> (Vec<&'static str>, String) {
         "del-groups" if choice.one_in(4) => String::new(),
         "del-groups" => format!("group_id={number}"),
         "insert-buckets" => {
-            let at = choice.of(&["first", "last", "0", "7"]);
+            let at = choice.choose(&["first", "last", "0", "7"]);
             let id = 5 + choice.below(4);
             format!(
                 "group_id={number},command_bucket_id={at},bucket=bucket_id:{id},weight:1,output:9"
             )
         }
         "remove-buckets" => {
-            let at = choice.of(&["first", "last", "all", "1", "7"]);
+            let at = choice.choose(&["first", "last", "all", "1", "7"]);
             format!("group_id={number},command_bucket_id={at}")
         }
-        _ => format!("group_id={number},{}", choice.of(&buckets)),
+        _ => format!("group_id={number},{}", choice.choose(&buckets)),
     };
     (vec![kind], text)
 }

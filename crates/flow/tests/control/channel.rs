@@ -34,7 +34,7 @@ fn sides_agree_on_the_newest_version_both_have() {
     ] {
         let mut stream = UnixStream::connect(served.path()).expect("a socket");
         let newest = *said.last().expect("a version");
-        let hello = Message::Hello(Hello::of(&said)).encode(newest, 7).expect("a hello");
+        let hello = Message::Hello(Hello::from_versions(&said)).encode(newest, 7).expect("a hello");
         stream.write_all(&hello).expect("room");
         let echo = Message::EchoRequest(vec![1, 2]).encode(agreed, 8).expect("an echo");
         stream.write_all(&echo).expect("room");
@@ -194,7 +194,8 @@ fn who_does_not_read_is_not_read() {
     let served = Served::new(|options| options.probe_interval = Duration::ZERO);
     let mut stream = UnixStream::connect(served.path()).expect("a socket");
     let version = Version::V13;
-    let hello = Message::Hello(Hello::of(&[version])).encode(version, 0).expect("a hello");
+    let hello =
+        Message::Hello(Hello::from_versions(&[version])).encode(version, 0).expect("a hello");
     stream.write_all(&hello).expect("room");
     // Each is answered by as much as it has, and none is read: at some point the socket is full.
     let echo = Message::EchoRequest(vec![0; 60_000]).encode(version, 1).expect("an echo");
@@ -226,7 +227,8 @@ fn who_never_reads_is_given_up() {
     let served = Served::new(|options| options.probe_interval = Duration::from_millis(200));
     let mut stream = UnixStream::connect(served.path()).expect("a socket");
     let version = Version::V13;
-    let hello = Message::Hello(Hello::of(&[version])).encode(version, 0).expect("a hello");
+    let hello =
+        Message::Hello(Hello::from_versions(&[version])).encode(version, 0).expect("a hello");
     stream.write_all(&hello).expect("room");
     let echo = Message::EchoRequest(vec![0; 60_000]).encode(version, 1).expect("an echo");
     stream.set_write_timeout(Some(PATIENCE)).expect("a time");
@@ -270,7 +272,7 @@ fn only_so_many_come() {
     let second = served.controller(Version::V13);
     let mut third = UnixStream::connect(served.path()).expect("a socket");
     third.set_read_timeout(Some(PATIENCE)).expect("a time");
-    let hello = Message::Hello(Hello::of(&[Version::V13])).encode(Version::V13, 0);
+    let hello = Message::Hello(Hello::from_versions(&[Version::V13])).encode(Version::V13, 0);
     third.write_all(&hello.expect("a hello")).expect("room");
     let _reset = third.read_to_end(&mut Vec::new());
     assert_eq!(served.agent.status().targets[0].rejected, 1);

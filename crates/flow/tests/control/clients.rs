@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::connection::Tracked;
+use linerate_flow::conntrack::Tracked;
 use linerate_flow::control::{Agent, AgentOptions};
 use linerate_flow::key::Key;
 use linerate_flow::pipeline::{Continuation, Punt, Step, Suspended};
@@ -71,7 +71,7 @@ impl Client<'_> {
     }
 }
 
-fn of(served: &Served) -> impl Iterator<Item = Client<'_>> {
+fn clients(served: &Served) -> impl Iterator<Item = Client<'_>> {
     Version::ALL.into_iter().map(move |version| Client { served, version })
 }
 
@@ -79,7 +79,7 @@ fn of(served: &Served) -> impl Iterator<Item = Client<'_>> {
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_asks_what_is_there() {
     let served = Served::new(|_| {});
-    for client in of(&served) {
+    for client in clients(&served) {
         let newer = client.version > Version::V10;
         let shown = client.run(&["show", "SWITCH"]);
         assert!(shown.contains("dpid:0000000000000042"), "{shown}");
@@ -204,7 +204,7 @@ fn open_vswitch_changes_what_is_there() {
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_sends_packets() {
     let served = Served::new(|_| {});
-    for client in of(&served) {
+    for client in clients(&served) {
         client.run(&[
             "packet-out",
             "SWITCH",
@@ -247,7 +247,7 @@ fn punt(served: &Served, cookie: u64) {
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_resumes() {
     let served = Served::new(|_| {});
-    for client in of(&served) {
+    for client in clients(&served) {
         let mut command = client.command(&["monitor", "SWITCH", "65534", "resume"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut monitor = Killed(child.expect("ovs-ofctl runs"));
@@ -294,7 +294,7 @@ fn open_vswitch_resumes() {
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_watches() {
     let served = Served::new(|_| {});
-    for client in of(&served) {
+    for client in clients(&served) {
         let mut command = client.command(&["monitor", "SWITCH", "65534"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut monitor = Killed(child.expect("ovs-ofctl runs"));
@@ -343,7 +343,7 @@ fn open_vswitch_watches() {
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_watches_flows() {
     let served = Served::new(|_| {});
-    for client in of(&served) {
+    for client in clients(&served) {
         client.run(&["del-flows", "SWITCH"]);
         client.run(&["add-flow", "SWITCH", "priority=4,arp,actions=output:1"]);
         let mut command = client.command(&["monitor", "SWITCH", "watch:"]);
@@ -397,7 +397,7 @@ fn udp(source: [u8; 4], destination: [u8; 4], ports: (u16, u16)) -> Vec<u8> {
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_has_connections_forgotten() {
     let served = Served::new(|_| {});
-    let tracker = &served.switch().memory().tracker;
+    let tracker = &served.switch().shared_state().tracker;
     let zone = |number: u16| {
         let (table, actions) = (None, Vec::new());
         Ct { commit: true, force: false, zone: Zone::Number(number), table, helper: 0, actions }
@@ -416,7 +416,7 @@ fn open_vswitch_has_connections_forgotten() {
     };
     let whole = "ct_nw_src=10.0.0.1,ct_nw_dst=10.0.0.2,ct_nw_proto=17,ct_tp_src=1,ct_tp_dst=53";
     let answer = "ct_nw_src=10.0.0.2,ct_nw_proto=17,ct_tp_dst=2";
-    for client in of(&served) {
+    for client in clients(&served) {
         for (words, left) in [
             (&["ct-flush-zone", "SWITCH", "1"][..], 3),
             (&["ct-flush", "SWITCH"], 0),

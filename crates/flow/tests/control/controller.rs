@@ -110,7 +110,7 @@ impl Controller {
     #[track_caller]
     pub(crate) fn over(connection: Box<dyn Connection>, version: Version) -> Controller {
         let mut controller = Controller { connection, stream: Stream::new(), version, xid: 100 };
-        controller.send(&Message::Hello(Hello::of(&[version])));
+        controller.send(&Message::Hello(Hello::from_versions(&[version])));
         let first = controller.next_bytes(PATIENCE).expect("a hello");
         assert_eq!(first.get(1), Some(&0), "hello comes first");
         controller

@@ -28,7 +28,7 @@ fn address(agent: &Agent, nth: usize) -> SocketAddr {
 }
 
 fn hello() -> Vec<u8> {
-    Message::Hello(Hello::of(&[VERSION])).encode(VERSION, 0).expect("a hello")
+    Message::Hello(Hello::from_versions(&[VERSION])).encode(VERSION, 0).expect("a hello")
 }
 
 /// A switch that listens at a socket of UNIX and at a port.
@@ -128,8 +128,8 @@ fn fill(switch: &Switch, flows: u32) {
 
 fn conversation(served: &Served) -> Conversation {
     let mut conversation = served.agent.conversation().expect("files are left");
-    conversation.say(&hello()).expect("it begins right");
-    conversation.hear();
+    conversation.send(&hello()).expect("it begins right");
+    conversation.recv();
     conversation
 }
 
@@ -145,10 +145,10 @@ fn a_long_answer_is_made_as_it_is_read() {
     let ask = Message::MultipartRequest(MultipartRequest { more: false, body });
     let barrier = Message::BarrierRequest.encode(VERSION, 2).expect("a barrier");
     let both = [ask.encode(VERSION, 1).expect("a request"), barrier].concat();
-    conversation.say(&both).expect("lengths are right");
+    conversation.send(&both).expect("lengths are right");
     let (mut stream, mut found, mut said) = (Stream::new(), 0, 0);
     loop {
-        let bytes = conversation.hear();
+        let bytes = conversation.recv();
         assert!(!bytes.is_empty() && bytes.len() < 1 << 19, "{} bytes at once", bytes.len());
         said += bytes.len();
         stream.push(&bytes);
@@ -167,7 +167,7 @@ fn a_long_answer_is_made_as_it_is_read() {
                 other => panic!("{other:?}"),
             }
         }
-        conversation.say(&[]).expect("it goes on");
+        conversation.send(&[]).expect("it goes on");
     }
 }
 
@@ -178,8 +178,8 @@ fn fill_bundles(conversation: &mut Conversation) -> usize {
     for number in 0..100_000 {
         let message = Message::FlowMod(flow(number as u32)).encode(VERSION, 9).expect("a flow");
         let add = Message::BundleAdd(BundleAdd { bundle: 1, flags, message });
-        conversation.say(&add.encode(VERSION, 9).expect("a message")).expect("lengths are right");
-        stream.push(&conversation.hear());
+        conversation.send(&add.encode(VERSION, 9).expect("a message")).expect("lengths are right");
+        stream.push(&conversation.recv());
         if let Some(bytes) = stream.next_message().expect("lengths are right") {
             let (_, _, Message::Error(error)) = Message::decode(bytes).expect("an error") else {
                 panic!("{bytes:02x?}");

@@ -74,7 +74,7 @@ fn encoded(message: &Message, xid: u32) -> Vec<u8> {
 }
 
 fn greet(stream: &mut TcpStream) {
-    stream.write_all(&encoded(&Message::Hello(Hello::of(&[VERSION])), 0)).expect("room");
+    stream.write_all(&encoded(&Message::Hello(Hello::from_versions(&[VERSION])), 0)).expect("room");
 }
 
 /// Writes until it is to end. A client that does not read does not stop it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use linerate_flow::control::PacketRate;
 use linerate_flow::key::{self, Key};
-use linerate_flow::pipeline::{Continuation, Punt, Rest, Suspended};
+use linerate_flow::pipeline::{Continuation, PendingWork, Punt, Suspended};
 use linerate_flow::wire::{
     Action, Config, ConfigFlags, Fault, Field, FlowMod, Match, Message, NiciraMessage, PacketIn,
     PacketInFormat, PacketInReason, PacketOut, PortNumber, Version,
@@ -217,7 +217,7 @@ fn a_packet_goes_on_with_what_its_controller_says() {
     let mut key = Key::default();
     key.set(Field::Reg3, 7);
     key.set(Field::Reg5, 1);
-    let rest = vec![Rest::Table(1)];
+    let rest = vec![PendingWork::Table(1)];
     let mut state = Suspended { key, rest, ..Suspended::default() };
     state.written.words_mut()[key::ENTRY_WORDS..].fill(u64::MAX);
     let resume = Some(Arc::new(Continuation { number: 78, state }));

@@ -47,7 +47,8 @@ fn any_peer() -> Trust {
 
 /// Returns true if the switch answers a hello.
 fn is_served(mut stream: impl Read + Write) -> bool {
-    let hello = Message::Hello(Hello::of(&[VERSION])).encode(VERSION, 0).expect("a hello");
+    let hello =
+        Message::Hello(Hello::from_versions(&[VERSION])).encode(VERSION, 0).expect("a hello");
     let _refused = stream.write_all(&hello);
     stream.read(&mut [0; 8]).is_ok_and(|count| count > 0)
 }
@@ -98,7 +99,8 @@ fn a_service_of_another_user_does_not_control_the_switch() {
     // It sends a hello, and is ended; over UNIX nothing is sent to it.
     let said = as_nobody(|| {
         let (mut stream, _) = listener.accept().expect("the switch connects");
-        let hello = Message::Hello(Hello::of(&[VERSION])).encode(VERSION, 0).expect("a hello");
+        let hello =
+            Message::Hello(Hello::from_versions(&[VERSION])).encode(VERSION, 0).expect("a hello");
         stream.write_all(&hello).expect("room");
         stream.set_read_timeout(Some(PATIENCE)).expect("a time");
         let _reset = stream.read_to_end(&mut Vec::new());
@@ -122,7 +124,9 @@ fn a_service_of_another_user_does_not_control_the_switch() {
         let mut controllers = Vec::new();
         let connected = || {
             let (mut stream, _) = listener.accept().expect("the switch connects");
-            let hello = Message::Hello(Hello::of(&[VERSION])).encode(VERSION, 0).expect("a hello");
+            let hello = Message::Hello(Hello::from_versions(&[VERSION]))
+                .encode(VERSION, 0)
+                .expect("a hello");
             let _gone = stream.write_all(&hello);
             controllers.push(stream);
             wait_until(|| status(&trusting, 0).connections == 1, Duration::from_millis(500))

@@ -74,7 +74,7 @@ impl Judge {
             captures,
             requests: 0,
         };
-        judge.send(&Message::Hello(Hello::of(&[VERSION])));
+        judge.send(&Message::Hello(Hello::from_versions(&[VERSION])));
         judge
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use linerate_flow::cache::{Drop, FastPath, Options, Outlet};
-use linerate_flow::connection::Tracked;
+use linerate_flow::cache::{Drop, FlowCache, Options, Outlet};
+use linerate_flow::conntrack::Tracked;
 use linerate_flow::edit;
 use linerate_flow::key::{self, Key};
 use linerate_flow::pipeline::{self, Continuation, Step};
@@ -58,11 +58,12 @@ impl Ours {
     pub(crate) fn packet(&mut self, port: u32, packet: &[u8]) -> Sent {
         self.now += 1_000_000;
         let snapshot = self.switch.snapshot();
-        let mut way = Way { ours: self, snapshot: &snapshot, sent: Sent::new(), turns: 0 };
+        let mut slow_path =
+            SlowPath { ours: self, snapshot: &snapshot, sent: Sent::new(), turns: 0 };
         let mut key = Key::default();
         key.set(Field::InPort, u128::from(port));
-        way.look_up(packet.to_vec(), key, None);
-        way.sent
+        slow_path.look_up(packet.to_vec(), key, None);
+        slow_path.sent
     }
 
     /// Returns our trace of a packet.
@@ -72,18 +73,18 @@ impl Ours {
         key::extract(packet, &mut key);
         let snapshot = self.switch.snapshot();
         let (decision, text) =
-            pipeline::trace(&snapshot, self.switch.memory(), &key, None, self.now);
+            pipeline::trace(&snapshot, self.switch.shared_state(), &key, None, self.now);
         format!("{text}\n{:?}", decision.steps)
     }
 }
 
 /// Collects the packets of the fast path.
-struct Taken {
+struct TestOutlet {
     pool: PoolCache,
     sent: Sent,
 }
 
-impl Outlet for Taken {
+impl Outlet for TestOutlet {
     fn pool(&mut self) -> &mut PoolCache {
         &mut self.pool
     }
@@ -117,8 +118,8 @@ impl Outlet for Taken {
 
 /// The fast path of a worker, from frames of random lengths on.
 pub(crate) struct Fast {
-    path: FastPath,
-    out: Taken,
+    path: FlowCache,
+    out: TestOutlet,
     frame: Frame,
 }
 
@@ -130,8 +131,8 @@ impl Fast {
         let options = Options { budget: 1 << 20, saved: 1 << 24, ..Options::default() };
         let ports: Vec<u32> = (1..=PORTS).collect();
         Fast {
-            path: FastPath::new(&ports, options),
-            out: Taken { pool: arena.cache(64), sent: Sent::new() },
+            path: FlowCache::new(&ports, options),
+            out: TestOutlet { pool: arena.cache(64), sent: Sent::new() },
             frame: Frame::new(256),
         }
     }
@@ -153,14 +154,14 @@ impl Fast {
 }
 
 /// A packet on its way.
-struct Way<'a> {
+struct SlowPath<'a> {
     ours: &'a Ours,
     snapshot: &'a Snapshot,
     sent: Sent,
     turns: u32,
 }
 
-impl Way<'_> {
+impl SlowPath<'_> {
     /// `known` has the fields outside of headers.
     fn look_up(&mut self, packet: Vec<u8>, mut known: Key, from: Option<&Continuation>) {
         self.turns += 1;
@@ -171,8 +172,14 @@ impl Way<'_> {
         let mut key = known;
         key::extract(&packet, &mut key);
         let switch = &self.ours.switch;
-        let decision =
-            pipeline::decide(self.snapshot, switch.memory(), &**switch, &key, from, self.ours.now);
+        let decision = pipeline::decide(
+            self.snapshot,
+            switch.shared_state(),
+            &**switch,
+            &key,
+            from,
+            self.ours.now,
+        );
         self.carry_out(&decision.steps, packet, known);
     }
 
@@ -192,7 +199,7 @@ impl Way<'_> {
                 }
                 Step::Track { action, zone } => {
                     key::extract(&packet, &mut known);
-                    let tracker = &self.ours.switch.memory().tracker;
+                    let tracker = &self.ours.switch.shared_state().tracker;
                     match tracker.track(action, *zone, &mut known, &mut packet, self.ours.now) {
                         Tracked::One => {}
                         Tracked::Waits => return,
@@ -204,7 +211,7 @@ impl Way<'_> {
                         }
                     }
                 }
-                Step::ClearTrack => linerate_flow::connection::clear(&mut known),
+                Step::ClearTrack => linerate_flow::conntrack::clear(&mut known),
                 Step::Count(_) | Step::Controller(_) | Step::Meter(_) | Step::Sample(_) => {}
                 Step::Select(_) => unreachable!("no rule selects"),
                 edit => {

@@ -25,7 +25,7 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
             let kind = *pick(rng, &[GroupType::All, GroupType::All, GroupType::Indirect]);
             let buckets = if kind == GroupType::Indirect { 1 } else { rng.usize(0..=3) };
             let buckets = (0..buckets).map(|_| {
-                let kind = Kind { cuts, labels, ..Kind::any(rng) };
+                let kind = RuleHeaders { cuts, labels, ..RuleHeaders::any(rng) };
                 Bucket::new(actions(rng, 0, &kind, true))
             });
             set.push(Message::GroupMod(GroupMod {
@@ -46,7 +46,7 @@ pub(crate) fn random(rng: &mut Rng) -> Vec<Message> {
     priorities.truncate(rules);
     for (number, priority) in priorities.into_iter().enumerate() {
         let table = if number == 0 || rng.bool() { 0 } else { rng.u8(..TABLES) };
-        let mut kind = Kind::random(rng);
+        let mut kind = RuleHeaders::random(rng);
         (kind.groups, kind.cuts, kind.labels) = (groups, cuts, labels);
         kind.bottom = rng.bool();
         let matching = kind.matching(rng);
@@ -95,8 +95,8 @@ fn conjunctions(rng: &mut Rng) -> Vec<Message> {
         }
         let matching = Match::new().with(Field::EthType, 0x0800);
         let matching = matching.with(Field::ConjunctionId, u128::from(id));
-        let kind = Kind { network: 0x0800, ..Kind::any(rng) };
-        let kind = Kind { tagged: false, ..kind };
+        let kind = RuleHeaders { network: 0x0800, ..RuleHeaders::any(rng) };
+        let kind = RuleHeaders { tagged: false, ..kind };
         flows.push((priority, matching, instructions(rng, table, &kind)));
     }
     rng.shuffle(&mut flows);
@@ -108,7 +108,7 @@ fn conjunctions(rng: &mut Rng) -> Vec<Message> {
 
 /// Headers that a rule takes packets to have, for its match and actions.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kind {
+pub(crate) struct RuleHeaders {
     network: u16,
     protocol: u8,
     /// The type of a message of `ICMPv6`.
@@ -134,9 +134,9 @@ enum Labels {
     Go,
 }
 
-impl Kind {
-    fn any(rng: &mut Rng) -> Kind {
-        Kind {
+impl RuleHeaders {
+    fn any(rng: &mut Rng) -> RuleHeaders {
+        RuleHeaders {
             network: 0,
             protocol: 0,
             message: 0,
@@ -148,8 +148,8 @@ impl Kind {
         }
     }
 
-    fn random(rng: &mut Rng) -> Kind {
-        let mut kind = Kind::any(rng);
+    fn random(rng: &mut Rng) -> RuleHeaders {
+        let mut kind = RuleHeaders::any(rng);
         kind.network =
             *pick(rng, &[0, 0x0800, 0x0800, 0x0800, 0x86dd, 0x86dd, 0x0806, 0x8847, 0x8848]);
         kind.protocol = match kind.network {
@@ -164,8 +164,8 @@ impl Kind {
     }
 
     /// With another type of Ethernet, and an unknown payload.
-    fn carrying(self, network: u16) -> Kind {
-        Kind { network, protocol: 0, message: 0, ..self }
+    fn carrying(self, network: u16) -> RuleHeaders {
+        RuleHeaders { network, protocol: 0, message: 0, ..self }
     }
 
     /// Returns the fields of headers of this kind, without those that determine the kind.
@@ -304,7 +304,7 @@ fn entry(rng: &mut Rng, field: Field) -> Entry {
     Entry::masked(field, wanted & mask, mask)
 }
 
-fn instructions(rng: &mut Rng, table: u8, kind: &Kind) -> Vec<Instruction> {
+fn instructions(rng: &mut Rng, table: u8, kind: &RuleHeaders) -> Vec<Instruction> {
     let mut instructions = Vec::new();
     let apply = actions(rng, table, kind, false);
     if !apply.is_empty() {
@@ -329,7 +329,7 @@ fn instructions(rng: &mut Rng, table: u8, kind: &Kind) -> Vec<Instruction> {
 
 /// Actions, of an action set or a bucket where `set` is true: there, each only once, and none that
 /// depends on where it stands.
-fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
+fn actions(rng: &mut Rng, table: u8, kind: &RuleHeaders, set: bool) -> Vec<Action> {
     let mut actions: Vec<Action> = Vec::new();
     let fields = kind.fields();
     let mut kind = *kind;
@@ -434,7 +434,7 @@ fn actions(rng: &mut Rng, table: u8, kind: &Kind, set: bool) -> Vec<Action> {
                 max_len: *pick(rng, &[14, 33, 64, 1500]),
             },
             23 if !set && one_in(rng, 2) => {
-                let inner = Kind { groups: false, ..kind };
+                let inner = RuleHeaders { groups: false, ..kind };
                 let mut inner = self::actions(rng, table, &inner, false);
                 // Actions of a copy that look up again have no others behind.
                 inner.retain(|action| {

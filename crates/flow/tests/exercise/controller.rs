@@ -49,9 +49,10 @@ pub(crate) fn controller(bytes: &[u8]) {
     let version = bytes.first().and_then(|first| Version::from_number(*first));
     let version = version.unwrap_or(Version::V13);
     let mut conversation = AGENT.conversation().expect("files are left");
-    let hello = Message::Hello(Hello::of(&[version])).encode(version, 0).expect("a hello");
+    let hello =
+        Message::Hello(Hello::from_versions(&[version])).encode(version, 0).expect("a hello");
     let mut heard = Heard { stream: Stream::new(), version };
-    conversation.say(&hello).expect("it begins right");
+    conversation.send(&hello).expect("it begins right");
     let mut rest = bytes.to_vec();
     let mut at = 0;
     while let Some(header) = Header::read(&rest[at..]) {
@@ -61,14 +62,14 @@ pub(crate) fn controller(bytes: &[u8]) {
             length = left.min(usize::from(u16::MAX));
             rest[at + 2..at + 4].copy_from_slice(&(length as u16).to_be_bytes());
         }
-        conversation.say(&rest[at..at + length]).expect("lengths are right");
-        heard.take(&conversation.hear());
+        conversation.send(&rest[at..at + length]).expect("lengths are right");
+        heard.take(&conversation.recv());
         at += length;
         // Packets to be sent are discarded.
         while AGENT.switch().next_injection().is_some() {}
     }
-    conversation.say(&[]).expect("lengths are right");
-    heard.take(&conversation.hear());
+    conversation.send(&[]).expect("lengths are right");
+    heard.take(&conversation.recv());
     drop(conversation);
     clean();
 }

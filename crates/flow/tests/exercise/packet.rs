@@ -33,7 +33,7 @@ fn part(bytes: &[u8], key: &Key, mask: &Mask) {
     let mut part = *key;
     // Words that are not read stay, so missing ones show.
     part.words_mut()[HEADERS].fill(0x3333_3333_3333_3333);
-    extract_needed(bytes, Needed::of(mask), &mut part);
+    extract_needed(bytes, Needed::for_mask(mask), &mut part);
     assert_eq!(part.under(mask), key.under(mask), "{bytes:02x?}");
 }
 

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use linerate_flow::export::{ExportOptions, Exporter, Interface, IpfixOptions, SflowOptions, Way};
+use linerate_flow::export::{
+    ExportOptions, Exporter, Interface, IpfixOptions, PortPair, SflowOptions,
+};
 use linerate_flow::key::{Key, extract};
 use linerate_flow::wire::{self, Field, PortNumber};
 use linerate_testlab::{Running, wait_until};
@@ -155,7 +157,7 @@ fn nothing() -> Vec<Interface> {
     Vec::new()
 }
 
-const WAY: Way = Way { in_port: 1, out_port: 2, copies: 1 };
+const PORTS: PortPair = PortPair { in_port: 1, out_port: 2, copies: 1 };
 
 /// Ends an exporter, which is to have lost nothing.
 fn end(exporter: Exporter) {
@@ -178,7 +180,7 @@ fn a_collector_of_records_counts_the_same() {
     let mut observers = [exporter.observer(), exporter.observer()];
     for _ in 0..20_000 {
         let given = &packets[random.below(packets.len())];
-        observers[random.below(2)].see(&given.packet, WAY, now());
+        observers[random.below(2)].see(&given.packet, PORTS, now());
         let sum = wanted.entry(given.flow).or_default();
         *sum = (sum.0 + 1, sum.1 + given.bytes);
     }
@@ -198,7 +200,7 @@ fn a_collector_of_records_counts_one_packet_of_ten() {
     let packets = given(50);
     let mut observer = exporter.observer();
     for nth in 0..5_000 {
-        observer.see(&packets[nth / 100].packet, WAY, now());
+        observer.see(&packets[nth / 100].packet, PORTS, now());
     }
     drop(observer);
     end(exporter);
@@ -230,8 +232,8 @@ fn a_flow_has_its_packets_sampled() {
     };
     let mut observer = exporter.observer();
     for _ in 0..7 {
-        observer.see(&given.packet, WAY, now());
-        observer.sample(&sample(3), &given.packet, WAY, now());
+        observer.see(&given.packet, PORTS, now());
+        observer.sample(&sample(3), &given.packet, PORTS, now());
     }
     drop(observer);
     end(exporter);
@@ -254,7 +256,7 @@ fn a_collector_of_samples_counts_the_same() {
     let mut wanted: BTreeMap<Flow, (u64, u64)> = BTreeMap::new();
     let mut observer = exporter.observer();
     for given in packets.iter().cycle().take(400) {
-        observer.see(&given.packet, WAY, now());
+        observer.see(&given.packet, PORTS, now());
         let sum = wanted.entry(given.flow).or_default();
         // With the frame's check.
         *sum = (sum.0 + 1, sum.1 + given.packet.len() as u64 + 4);
@@ -327,7 +329,7 @@ fn tshark_understands_all_that_is_told() {
     let mut bytes = 0;
     for nth in 0..400 {
         let packet = packet(&mut random);
-        observer.see(&packet, Way { copies: nth % 3, ..WAY }, now());
+        observer.see(&packet, PortPair { copies: nth % 3, ..PORTS }, now());
         bytes += if nth % 2 == 1 { packet.len() as u64 } else { 0 };
     }
     drop(observer);

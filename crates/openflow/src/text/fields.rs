@@ -28,7 +28,7 @@ pub(super) enum Format {
 
 /// A field as texts have it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct FieldName {
     pub(super) field: Field,
     /// Form of its values.
     pub(super) format: Format,
@@ -38,7 +38,7 @@ pub(super) struct Known {
     numbers: &'static str,
 }
 
-impl Known {
+impl FieldName {
     /// The name that is printed.
     pub(super) fn name(&self) -> &'static str {
         self.names.split(' ').next().unwrap_or_default()
@@ -47,7 +47,7 @@ impl Known {
 
 macro_rules! known {
     ($($field:ident: $format:ident, $names:literal, $numbers:literal;)*) => {
-        const KNOWN: &[Known] = &[$(Known {
+        const KNOWN: &[FieldName] = &[$(FieldName {
             field: Field::$field,
             format: Format::$format,
             names: $names,
@@ -167,21 +167,21 @@ known! {
     NdTll: Ethernet, "nd_tll ipv6_nd_tll", "NXM_NX_ND_TLL OXM_OF_IPV6_ND_TLL";
 }
 
-static BY_NAME: LazyLock<HashMap<&'static str, &'static Known>> = LazyLock::new(|| {
-    let names = |known: &'static Known| known.names.split(' ').chain(known.numbers.split(' '));
+static BY_NAME: LazyLock<HashMap<&'static str, &'static FieldName>> = LazyLock::new(|| {
+    let names = |known: &'static FieldName| known.names.split(' ').chain(known.numbers.split(' '));
     KNOWN.iter().flat_map(|known| names(known).map(move |name| (name, known))).collect()
 });
 
 /// The field with a name.
-pub(super) fn by_name(name: &str) -> Option<&'static Known> {
+pub(super) fn by_name(name: &str) -> Option<&'static FieldName> {
     BY_NAME.get(name).copied()
 }
 
 /// Returns the name and form of a field in texts.
-pub(super) fn of(field: Field) -> &'static Known {
-    static BY_FIELD: LazyLock<Vec<&'static Known>> = LazyLock::new(|| {
-        let of = |&field: &Field| KNOWN.iter().find(|known| known.field == field);
-        Field::ALL.iter().map(|field| of(field).expect("every field has a name")).collect()
+pub(super) fn for_field(field: Field) -> &'static FieldName {
+    static BY_FIELD: LazyLock<Vec<&'static FieldName>> = LazyLock::new(|| {
+        let find = |&field: &Field| KNOWN.iter().find(|known| known.field == field);
+        Field::ALL.iter().map(|field| find(field).expect("every field has a name")).collect()
     });
     BY_FIELD[field as usize]
 }
@@ -192,7 +192,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the field with a name, independent of a match.
-pub(super) fn field(text: &str) -> Parsed<'_, &'static Known> {
+pub(super) fn field(text: &str) -> Parsed<'_, &'static FieldName> {
     by_name(text).ok_or_else(|| Fail::unknown(text, "field", names()))
 }
 
@@ -228,7 +228,7 @@ pub(super) fn subfield(text: &str) -> Parsed<'_, Subfield> {
 }
 
 pub(super) fn print_subfield(part: Subfield) -> String {
-    let name = of(part.field()).numbers.split(' ').next().unwrap_or_default();
+    let name = for_field(part.field()).numbers.split(' ').next().unwrap_or_default();
     let (first, bits) = (part.offset(), part.bits());
     if u32::from(bits) == part.field().bits() {
         format!("{name}[]")
@@ -247,7 +247,7 @@ mod tests {
     fn fields_have_names_of_their_own() {
         let mut count = 0;
         for &field in Field::ALL {
-            let known = of(field);
+            let known = for_field(field);
             assert_eq!(known.field, field);
             for name in known.names.split(' ').chain(known.numbers.split(' ')) {
                 assert_eq!(by_name(name).map(|known| known.field), Some(field), "{name}");

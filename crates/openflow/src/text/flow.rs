@@ -115,19 +115,19 @@ impl Syntax<'_> {
 
     fn parts<'t>(&self, text: &'t str) -> Parsed<'t, Parts<'t>> {
         let mut parts = Parts::default();
-        let mut draft = matching::Draft::default();
-        for pair in Pairs::of(text) {
+        let mut builder = matching::MatchBuilder::default();
+        for pair in Pairs::new(text) {
             // Errors in the actions are found when these are read.
             let pair = pair?;
             if matches!(pair.key, "actions" | "action") {
                 parts.actions = Some(pair.rest);
                 break;
             }
-            if !self.word(&pair, &mut parts)? && !draft.take(&pair, self.names())? {
+            if !self.word(&pair, &mut parts)? && !builder.take(&pair, self.names())? {
                 return Err(self.unknown(pair.key));
             }
         }
-        parts.matching = draft.finish(self.version())?;
+        parts.matching = builder.finish(self.version())?;
         Ok(parts)
     }
 

@@ -66,7 +66,7 @@ impl Syntax<'_> {
         let (mut method, mut parameter, mut chosen) = (None, 0, Match::new());
         let mut buckets = None;
         let of_buckets = matches!(command, GroupCommand::InsertBucket | GroupCommand::RemoveBucket);
-        for pair in Pairs::of(text) {
+        for pair in Pairs::new(text) {
             let pair = pair?;
             match pair.key {
                 "group_id" => {
@@ -147,7 +147,7 @@ impl Syntax<'_> {
     /// The fields a method of selection takes.
     fn chosen<'t>(&self, pair: &Pair<'t>) -> Parsed<'t, Match> {
         let mut chosen = Match::new();
-        for pair in Pairs::of(pair.wanted()?) {
+        for pair in Pairs::new(pair.wanted()?) {
             let pair = pair?;
             let known = fields::field(pair.key)?;
             let mask = if pair.value.is_empty() {
@@ -202,7 +202,7 @@ impl Syntax<'_> {
         let mut bucket = Bucket::new(Vec::new());
         bucket.weight = u16::from(kind == GroupType::Select);
         let (mut numbered, mut actions) = (false, Vec::new());
-        for pair in Pairs::of(text) {
+        for pair in Pairs::new(text) {
             let pair = pair?;
             match pair.key {
                 "weight" => bucket.weight = number::u16(pair.wanted()?, "a weight")?,
@@ -224,7 +224,7 @@ impl Syntax<'_> {
                         return Err(fail.help("-O 1.5"));
                     }
                 }
-                "actions" | "action" => actions.extend(Pairs::of(pair.value)),
+                "actions" | "action" => actions.extend(Pairs::new(pair.value)),
                 _ => actions.push(Ok(pair)),
             }
         }
@@ -294,7 +294,7 @@ impl Syntax<'_> {
             .fields
             .entries()
             .map(|entry| {
-                let known = fields::of(entry.field());
+                let known = fields::for_field(entry.field());
                 let all = entry.field().all_bits();
                 if entry.value() == all {
                     return known.name().to_owned();

@@ -2,7 +2,7 @@
 
 /// A line with content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'t> {
+pub struct TextLine<'t> {
     /// Number of the line, from 1 on.
     pub number: usize,
     /// Its text, without spaces around it and without a comment behind it.
@@ -10,10 +10,10 @@ pub struct Line<'t> {
 }
 
 /// Returns the lines of a file, without comments behind a `#` and without empty lines.
-pub fn lines(file: &str) -> impl Iterator<Item = Line<'_>> {
+pub fn lines(file: &str) -> impl Iterator<Item = TextLine<'_>> {
     let lines = file.lines().enumerate().map(|(nth, line)| {
         let text = line.split_once('#').map_or(line, |(text, _)| text).trim();
-        Line { number: nth + 1, text }
+        TextLine { number: nth + 1, text }
     });
     lines.filter(|line| !line.text.is_empty())
 }

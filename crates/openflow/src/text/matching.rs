@@ -4,7 +4,7 @@
 //! and `tp_dst` a port of TCP, UDP or SCTP. So all is collected first.
 
 use super::error::{Fail, Parsed};
-use super::fields::{self, Known};
+use super::fields::{self, FieldName};
 use super::names::Names;
 use super::number;
 use super::scan::Pair;
@@ -48,7 +48,7 @@ enum Slot {
 }
 
 #[derive(Debug)]
-struct Said<'t> {
+struct MatchWord<'t> {
     slot: Slot,
     value: u128,
     mask: u128,
@@ -59,8 +59,8 @@ struct Said<'t> {
 
 /// Fields of a match so far.
 #[derive(Debug, Default)]
-pub(super) struct Draft<'t> {
-    said: Vec<Said<'t>>,
+pub(super) struct MatchBuilder<'t> {
+    said: Vec<MatchWord<'t>>,
     /// The control information of the outer tag: value, mask, and where.
     tag: Option<(u128, u128, &'t str)>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Draft<'t> {
 const NUMBER: u128 = 0x0fff;
 const PRIORITY: u128 = 0xe000;
 
-impl<'t> Draft<'t> {
+impl<'t> MatchBuilder<'t> {
     /// Takes a pair of the match, and returns true if it is one.
     pub(super) fn take(&mut self, pair: &Pair<'t>, names: &Names) -> Parsed<'t, bool> {
         let key = pair.key;
@@ -134,7 +134,7 @@ impl<'t> Draft<'t> {
         let slot = slot(key, known);
         let known = match slot {
             // Ports of a match have 32 bits, under any name.
-            Slot::Field(Field::InPort) => fields::of(Field::InPort),
+            Slot::Field(Field::InPort) => fields::for_field(Field::InPort),
             // An operation of ARP has more than a protocol.
             _ => known,
         };
@@ -153,7 +153,7 @@ impl<'t> Draft<'t> {
     /// `reg0[0..7]=5`.
     fn take_part(&mut self, name: &'t str, pair: &Pair<'t>) -> Parsed<'t, bool> {
         let part = fields::subfield(pair.key)?;
-        let known = fields::of(part.field());
+        let known = fields::for_field(part.field());
         let bits = u32::from(part.bits());
         let most = u128::MAX >> (128 - bits);
         let value = number::number(pair.wanted()?, pair.key, most)?;
@@ -191,7 +191,7 @@ impl<'t> Draft<'t> {
             return Err(fail.help("a flow matches one value, or one under a mask"));
         }
         if mask != 0 {
-            self.said.push(Said { slot, value, mask, at, part: false });
+            self.said.push(MatchWord { slot, value, mask, at, part: false });
         }
         Ok(())
     }
@@ -245,14 +245,14 @@ impl<'t> Draft<'t> {
             if entry.mask() == 0 {
                 continue;
             }
-            let (field, name) = (entry.field(), fields::of(entry.field()).name());
+            let (field, name) = (entry.field(), fields::for_field(entry.field()).name());
             if matching.get(field).is_some() {
                 return Err(Fail::new(at, format!("{name} is said twice")));
             }
             let registers = field.registers();
             let same = |other: &&Entry| other.field().registers() & registers != 0;
             if let Some(other) = matching.entries().find(same) {
-                let other = fields::of(other.field()).name();
+                let other = fields::for_field(other.field()).name();
                 return Err(Fail::new(at, format!("{name} is a part of {other}")));
             }
             if !matching.meets(field.needs()) {
@@ -290,7 +290,7 @@ fn needed(needs: Needs) -> &'static str {
     }
 }
 
-fn slot(name: &str, known: &Known) -> Slot {
+fn slot(name: &str, known: &FieldName) -> Slot {
     match name {
         "nw_src" | "ip_src" => Slot::NwSrc,
         "nw_dst" | "ip_dst" => Slot::NwDst,
@@ -308,7 +308,7 @@ fn slot(name: &str, known: &Known) -> Slot {
 
 /// The field a name is, where packets are of this type and this protocol.
 fn resolve<'t>(
-    said: &Said<'t>,
+    said: &MatchWord<'t>,
     ethernet: Option<u128>,
     protocol: Option<u128>,
 ) -> Parsed<'t, Field> {

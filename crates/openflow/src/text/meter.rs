@@ -68,7 +68,7 @@ fn print_number(meter: u32) -> String {
 }
 
 /// Numbers of a band, before all is there.
-struct Draft<'t> {
+struct BandBuilder<'t> {
     at: &'t str,
     remarks: bool,
     rate: u32,
@@ -78,7 +78,7 @@ struct Draft<'t> {
 
 fn parse(text: &str, command: MeterCommand) -> Parsed<'_, MeterMod> {
     let (mut meter, mut flags) = (None, MeterFlags::default());
-    let mut bands: Vec<Draft<'_>> = Vec::new();
+    let mut bands: Vec<BandBuilder<'_>> = Vec::new();
     let words = text.split([',', ' ', '\t', '\n', '\r']).filter(|word| !word.is_empty());
     for word in words {
         // `band=type=drop` is two things.
@@ -113,7 +113,7 @@ fn parse(text: &str, command: MeterCommand) -> Parsed<'_, MeterMod> {
                     "dscp_remark" => true,
                     _ => return Err(Fail::unknown(value, "type of band", ["drop", "dscp_remark"])),
                 };
-                bands.push(Draft { at: word, remarks, rate: 0, burst: 0, level: None });
+                bands.push(BandBuilder { at: word, remarks, rate: 0, burst: 0, level: None });
             }
             "rate" | "burst_size" | "prec_level" => {
                 let Some(band) = bands.last_mut() else {
@@ -157,7 +157,7 @@ fn parse(text: &str, command: MeterCommand) -> Parsed<'_, MeterMod> {
     Ok(MeterMod { command, flags, meter, bands })
 }
 
-fn finish<'t>(band: &Draft<'t>, bursts: bool) -> Parsed<'t, Band> {
+fn finish<'t>(band: &BandBuilder<'t>, bursts: bool) -> Parsed<'t, Band> {
     if band.rate == 0 {
         return Err(Fail::new(band.at, "a band has a rate").help("rate=1000"));
     }

@@ -44,7 +44,7 @@ mod scan;
 mod value;
 
 pub use error::TextError;
-pub use lines::{Line, lines};
+pub use lines::{TextLine, lines};
 pub use names::Names;
 
 use crate::wire::{Action, Instruction, Match, Version};
@@ -84,14 +84,14 @@ impl<'n> Syntax<'n> {
     /// A match: `tcp,nw_src=10.0.0.0/8`.
     pub fn matching(&self, text: &str) -> Result<Match, TextError> {
         let parse = || {
-            let mut draft = matching::Draft::default();
-            for pair in Pairs::of(text) {
+            let mut builder = matching::MatchBuilder::default();
+            for pair in Pairs::new(text) {
                 let pair = pair?;
-                if !draft.take(&pair, self.names())? {
+                if !builder.take(&pair, self.names())? {
                     return Err(error::Fail::unknown(pair.key, "field", matching::words()));
                 }
             }
-            draft.finish(self.version)
+            builder.finish(self.version)
         };
         parse().map_err(|fail| fail.within(text))
     }

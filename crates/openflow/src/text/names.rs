@@ -9,17 +9,17 @@ use crate::wire::PortNumber;
 /// The names a switch has for its ports and tables.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    ports: Kind,
-    tables: Kind,
+    ports: NameMap,
+    tables: NameMap,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Kind {
+struct NameMap {
     numbers: HashMap<String, u32>,
     names: HashMap<u32, String>,
 }
 
-impl Kind {
+impl NameMap {
     /// Adds a name. A name of two numbers is none.
     fn add(&mut self, name: &str, number: u32) {
         if name.is_empty() {

@@ -106,7 +106,7 @@ fn name(field: Field) -> &'static str {
         Field::TcpDst | Field::UdpDst | Field::SctpDst => "tp_dst",
         Field::Icmpv6Type => "icmp_type",
         Field::Icmpv6Code => "icmp_code",
-        field => fields::of(field).name(),
+        field => fields::for_field(field).name(),
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn print(matching: &Match, names: &Names) -> String {
 }
 
 fn print_value(entry: &Entry, names: &Names) -> String {
-    let known = fields::of(entry.field());
+    let known = fields::for_field(entry.field());
     match entry.field() {
         Field::IpDscp => (entry.value() << 2).to_string(),
         Field::NshFlags if !entry.is_exact() => {

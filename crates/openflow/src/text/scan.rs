@@ -36,7 +36,7 @@ const SPACE: [char; 5] = [',', ' ', '\t', '\r', '\n'];
 const BEHIND_KEY: [char; 8] = [':', '=', '(', ',', ' ', '\t', '\r', '\n'];
 
 impl<'t> Pairs<'t> {
-    pub(super) fn of(text: &'t str) -> Pairs<'t> {
+    pub(super) fn new(text: &'t str) -> Pairs<'t> {
         Pairs { rest: text }
     }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn all(text: &str) -> Vec<(&str, &str)> {
-        Pairs::of(text).map(|pair| pair.map(|pair| (pair.key, pair.value)).unwrap()).collect()
+        Pairs::new(text).map(|pair| pair.map(|pair| (pair.key, pair.value)).unwrap()).collect()
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn parentheses_must_be_closed() {
         for text in ["ct(commit", "a=f(1", "ct(exec(a)", "learn(("] {
-            let fail = Pairs::of(text).next().unwrap().unwrap_err();
+            let fail = Pairs::new(text).next().unwrap().unwrap_err();
             let error = fail.within(text);
             assert!(error.what().contains("not closed"), "{text}: {error}");
         }

@@ -1,7 +1,7 @@
 //! Values of fields, with masks.
 
 use super::error::{Fail, Parsed};
-use super::fields::{self, Format, Known};
+use super::fields::{self, FieldName, Format};
 use super::names::Names;
 use super::number;
 use crate::wire::Field;
@@ -21,7 +21,11 @@ const FRAGMENTS: [(&str, u128, u128); 5] =
     [("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
 
 /// A field's value, and its mask.
-pub(super) fn parse<'t>(known: &Known, text: &'t str, names: &Names) -> Parsed<'t, (u128, u128)> {
+pub(super) fn parse<'t>(
+    known: &FieldName,
+    text: &'t str,
+    names: &Names,
+) -> Parsed<'t, (u128, u128)> {
     let field = known.field;
     let all = field.all_bits();
     match known.format {
@@ -71,7 +75,7 @@ pub(super) fn parse<'t>(known: &Known, text: &'t str, names: &Names) -> Parsed<'
 }
 
 /// A value without a mask.
-pub(super) fn parse_exact<'t>(known: &Known, text: &'t str, names: &Names) -> Parsed<'t, u128> {
+pub(super) fn parse_exact<'t>(known: &FieldName, text: &'t str, names: &Names) -> Parsed<'t, u128> {
     let (value, mask) = parse(known, text, names)?;
     let whole = mask == known.field.all_bits() || known.format == Format::CtState;
     if whole { Ok(value) } else { Err(Fail::new(text, "there can be no mask here")) }
@@ -91,18 +95,20 @@ fn port<'t>(field: Field, text: &'t str, names: &Names) -> Parsed<'t, u128> {
 fn numeric(field: Field, text: &str) -> Parsed<'_, (u128, u128)> {
     let bits = field.all_bits();
     let part = |text| {
-        let value = number::number(text, fields::of(field).name(), u128::MAX)?;
+        let value = number::number(text, fields::for_field(field).name(), u128::MAX)?;
         // Minus one is all bits, in a field of any width.
         let value = if text == "-1" { bits } else { value };
         if value & !bits != 0 {
-            let (name, size) = (fields::of(field).name(), field.bits());
+            let (name, size) = (fields::for_field(field).name(), field.bits());
             return Err(Fail::new(text, format!("{name} has {size} bits, and this needs more")));
         }
         Ok(value)
     };
     let allowed = |text| match part(text)? {
         value if field.allows(value) => Ok(value),
-        value => Err(Fail::new(text, format!("{} cannot be {value}", fields::of(field).name()))),
+        value => {
+            Err(Fail::new(text, format!("{} cannot be {value}", fields::for_field(field).name())))
+        }
     };
     match text.split_once('/') {
         Some((value, mask)) => Ok((allowed(value)?, part(mask)?)),
@@ -168,7 +174,7 @@ fn flags<'t>(field: Field, text: &'t str, names: &[&str]) -> Parsed<'t, (u128, u
 }
 
 /// A value, and its mask where it is not all bits.
-pub(super) fn print(known: &Known, value: u128, mask: u128, names: &Names) -> String {
+pub(super) fn print(known: &FieldName, value: u128, mask: u128, names: &Names) -> String {
     let field = known.field;
     let exact = mask == field.all_bits();
     match known.format {

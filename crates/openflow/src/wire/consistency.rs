@@ -16,7 +16,7 @@ use super::subfield::Subfield;
 
 /// Headers known at a place among the actions.
 #[derive(Debug, Clone)]
-struct Known {
+struct HeaderState {
     fields: Match,
     /// A header was taken away behind which anything may be.
     anything: bool,
@@ -25,7 +25,7 @@ struct Known {
 }
 
 pub(crate) fn check(matching: &Match, instructions: &[Instruction]) -> Result<(), Fault> {
-    let mut known = Known { fields: matching.clone(), anything: false, tags: false };
+    let mut headers = HeaderState { fields: matching.clone(), anything: false, tags: false };
     let lists = |wanted: fn(&Instruction) -> Option<&Vec<Action>>| {
         instructions.iter().filter_map(wanted).flatten()
     };
@@ -39,7 +39,7 @@ pub(crate) fn check(matching: &Match, instructions: &[Instruction]) -> Result<()
         _ => None,
     });
     for action in applied {
-        known.check(action)?;
+        headers.check(action)?;
     }
     // Of those done at the end only fields are checked: the headers there are then are unknown.
     for action in written {
@@ -47,7 +47,7 @@ pub(crate) fn check(matching: &Match, instructions: &[Instruction]) -> Result<()
             action,
             Action::SetField(_) | Action::Load { .. } | Action::Move { .. } | Action::Ct(_)
         );
-        match known.check(action) {
+        match headers.check(action) {
             Err(fault) if names_field => return Err(fault),
             _ => {}
         }
@@ -55,7 +55,7 @@ pub(crate) fn check(matching: &Match, instructions: &[Instruction]) -> Result<()
     Ok(())
 }
 
-impl Known {
+impl HeaderState {
     fn need(&self, needs: Needs) -> Result<(), Fault> {
         if self.anything || self.fields.meets(needs) {
             Ok(())

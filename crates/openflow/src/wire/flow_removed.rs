@@ -3,7 +3,7 @@
 use super::bytes::{Reader, Writer};
 use super::elapsed::Elapsed;
 use super::fault::Fault;
-use super::matching::{Match, Of};
+use super::matching::{Dialect, Match};
 use super::numbered::numbered;
 use super::oxs::{self, Statistics};
 use super::standard;
@@ -147,7 +147,7 @@ impl FlowRemoved {
         let idle_timeout = reader.u16()?;
         let length = reader.u16()?;
         let (packets, bytes) = (reader.u64()?, reader.u64()?);
-        let matching = Match::decode_nxm(&mut reader, length, Of::Flow)?;
+        let matching = Match::decode_nxm(&mut reader, length, Dialect::Flow)?;
         reader.finish()?;
         Ok(FlowRemoved {
             cookie,

@@ -6,7 +6,7 @@
 use super::action::{self, Action};
 use super::bytes::{Reader, Writer};
 use super::fault::Fault;
-use super::matching::{Match, Of};
+use super::matching::{Dialect, Match};
 use super::numbered::numbered;
 use super::port_number::PortNumber;
 use super::property;
@@ -339,7 +339,7 @@ pub(crate) fn decode_selection(mut reader: Reader<'_>) -> Result<Option<Selectio
         }
         value.skip(4)?;
         let (method, parameter) = (value.text(METHOD)?, value.u64()?);
-        let fields = Match::decode_fields_alone(value.part(value.len())?, Of::List)?;
+        let fields = Match::decode_fields_alone(value.part(value.len())?, Dialect::List)?;
         found = Some(Selection { method, parameter, fields });
     }
     Ok(found)

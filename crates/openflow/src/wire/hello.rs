@@ -18,7 +18,7 @@ pub struct Hello {
 impl Hello {
     /// A hello of a side that speaks these versions.
     #[must_use]
-    pub fn of(versions: &[Version]) -> Hello {
+    pub fn from_versions(versions: &[Version]) -> Hello {
         let bits = versions.iter().fold(0, |bits, version| bits | 1 << version.number());
         Hello { bitmap: Some(vec![bits]) }
     }

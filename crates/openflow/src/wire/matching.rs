@@ -19,7 +19,7 @@ pub const VLAN_PRESENT: u128 = 0x1000;
 
 /// Dialect of the fields that are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum Dialect {
     /// A flow's: all must be known, and those that others need come before them.
     Flow,
     /// A list's, in any order; all must be known.
@@ -162,16 +162,16 @@ impl Match {
     ///
     /// Fields of Nicira's format that have a wider one become it: `InPort16` an `InPort`, `IpTos`
     /// an `IpDscp`, and `VlanTci` a `VlanVid` and a `VlanPcp` where these can express both.
-    fn decode_fields(mut reader: Reader<'_>, of: Of) -> Result<Match, Fault> {
+    fn decode_fields(mut reader: Reader<'_>, dialect: Dialect) -> Result<Match, Fault> {
         let mut matching = Match::new();
-        let strict = of == Of::Flow;
+        let strict = dialect == Dialect::Flow;
         while !reader.is_empty() {
             let (id, value) = Entry::split(&mut reader, &IN_MATCH)?;
             let entry = match Entry::read(id, value, &IN_MATCH) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
                 // A packet may have fields that are unknown here.
-                Err(_) if of == Of::Packet => continue,
+                Err(_) if dialect == Dialect::Packet => continue,
                 Err(fault) => return Err(fault),
             };
             if strict && !matching.meets(entry.field().needs()) {
@@ -202,17 +202,20 @@ impl Match {
 
     /// Reads a match with its header, and the padding behind it.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, Fault> {
-        Match::decode_with(reader, Of::Flow)
+        Match::decode_with(reader, Dialect::Flow)
     }
 
     /// Reads the fields of a packet, which may come in any order.
     pub(crate) fn decode_fields_of_packet(reader: &mut Reader<'_>) -> Result<Match, Fault> {
-        Match::decode_with(reader, Of::Packet)
+        Match::decode_with(reader, Dialect::Packet)
     }
 
     /// Reads fields without a header around them, in any order.
-    pub(crate) fn decode_fields_alone(reader: Reader<'_>, of: Of) -> Result<Match, Fault> {
-        Match::decode_fields(reader.with_fault(Fault::MatchBadLength), of)
+    pub(crate) fn decode_fields_alone(
+        reader: Reader<'_>,
+        dialect: Dialect,
+    ) -> Result<Match, Fault> {
+        Match::decode_fields(reader.with_fault(Fault::MatchBadLength), dialect)
     }
 
     pub(crate) fn encode_fields_alone(&self, version: Version, out: &mut Writer) {
@@ -221,7 +224,7 @@ impl Match {
         }
     }
 
-    fn decode_with(reader: &mut Reader<'_>, of: Of) -> Result<Match, Fault> {
+    fn decode_with(reader: &mut Reader<'_>, dialect: Dialect) -> Result<Match, Fault> {
         let mut inside = reader.with_fault(Fault::MatchBadLength);
         let kind = inside.u16()?;
         let length = usize::from(inside.u16()?);
@@ -233,7 +236,7 @@ impl Match {
         inside.skip(length.next_multiple_of(8) - length)?;
         let used = reader.len() - inside.len();
         reader.skip(used)?;
-        Match::decode_fields(fields, of)
+        Match::decode_fields(fields, dialect)
     }
 
     pub(crate) fn encode(&self, version: Version, out: &mut Writer) -> Result<(), Unencodable> {
@@ -247,11 +250,15 @@ impl Match {
     }
 
     /// Reads a match in Nicira's format, of `length` bytes and padding.
-    pub(crate) fn decode_nxm(reader: &mut Reader<'_>, length: u16, of: Of) -> Result<Match, Fault> {
+    pub(crate) fn decode_nxm(
+        reader: &mut Reader<'_>,
+        length: u16,
+        dialect: Dialect,
+    ) -> Result<Match, Fault> {
         let mut inside = reader.with_fault(Fault::MatchBadLength);
         let fields = nxm_bytes(&mut inside, length)?;
         reader.skip(reader.len() - inside.len())?;
-        Match::decode_fields(fields, of)
+        Match::decode_fields(fields, dialect)
     }
 
     /// As [`Match::decode_nxm`], where Nicira's format has the cookie of flows among the fields.
@@ -284,7 +291,7 @@ impl Match {
         }
         let kept = kept.into_bytes();
         let fields = Reader::new(&kept, Fault::MatchBadLength);
-        Ok((Match::decode_fields(fields, Of::Flow)?, cookie))
+        Ok((Match::decode_fields(fields, Dialect::Flow)?, cookie))
     }
 
     /// Writes the fields in Nicira's format, and padding, and returns their length without it.

@@ -7,7 +7,7 @@ use super::bytes::{Reader, Writer};
 use super::fault::Fault;
 use super::field::Field;
 use super::flow_mod::{buffer, encode_buffer};
-use super::matching::{Match, Of};
+use super::matching::{Dialect, Match};
 use super::numbered::numbered;
 use super::port_number::PortNumber;
 use super::property;
@@ -123,7 +123,7 @@ impl PacketIn {
         let cookie = reader.u64()?;
         let length = reader.u16()?;
         reader.skip(6)?;
-        let fields = Match::decode_nxm(&mut reader, length, Of::Packet)?;
+        let fields = Match::decode_nxm(&mut reader, length, Dialect::Packet)?;
         reader.skip(2)?;
         let packet = PacketIn::new(PortNumber::ANY, reason, reader.rest().to_vec());
         Ok(PacketIn { buffer, total_len, table, cookie, fields, ..packet })
@@ -147,7 +147,7 @@ impl PacketIn {
                 REASON => packet.reason = reason(value.u8()?, Version::V15)?,
                 METADATA => {
                     packet.fields =
-                        Match::decode_fields_alone(value.part(value.len())?, Of::Packet)?;
+                        Match::decode_fields_alone(value.part(value.len())?, Dialect::Packet)?;
                 }
                 USERDATA => packet.userdata = value.rest().to_vec(),
                 CONTINUATION => {

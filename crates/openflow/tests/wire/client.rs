@@ -203,7 +203,8 @@ fn answer(message: Message, version: Version, kept: &mut Kept) -> Vec<Message> {
 }
 
 fn serve(mut client: UnixStream, version: Version, kept: &Mutex<Kept>) {
-    let hello = Message::Hello(Hello::of(&[version])).encode(version, 0).expect("a hello");
+    let hello =
+        Message::Hello(Hello::from_versions(&[version])).encode(version, 0).expect("a hello");
     if client.write_all(&hello).is_err() {
         return;
     }

@@ -35,7 +35,7 @@ pub(super) fn read(file: &str) -> Result<Vec<Text>> {
         (file, fs::read_to_string(file))
     };
     let content = content.map_err(|error| cannot_read(name, error))?;
-    let text = |line: linerate_flow::text::Line<'_>| Text {
+    let text = |line: linerate_flow::text::TextLine<'_>| Text {
         text: line.text.to_owned(),
         place: format!("{name}:{}", line.number),
     };

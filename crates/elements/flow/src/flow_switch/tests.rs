@@ -6,7 +6,7 @@ use linerate_flow::wire::Version;
 use linerate_flow::wire::multipart::{Reply, Request};
 
 use crate::switches;
-use crate::testing::{PATIENCE, Stops, replace, wait_until};
+use crate::testing::{PATIENCE, StopOnDrop, replace, wait_until};
 
 /// Ethernet of two hosts of a digit each, with IPv4 and UDP between 10.0.0.x hosts, and 8 bytes.
 fn udp(from: u8, to: u8, port: u16) -> String {
@@ -263,7 +263,7 @@ fn several_workers_forward_by_the_same_tables() {
     run.write("s.add_flow", flows).expect("flows");
     let control = run.control();
     let changer = thread::spawn(move || {
-        let _stops = Stops(control.clone());
+        let _stops = StopOnDrop(control.clone());
         let read = |handler: &str| control.read(handler, "").expect("a handler");
         let count = |handler: &str| read(handler).parse::<u64>().expect("a count");
         let (mut changes, mut left) = (0, true);
@@ -310,7 +310,7 @@ fn who_hears_of_a_packet_finds_it_counted() {
     let switch = switches::find(&run.world(), "s").expect("it is there").switch();
     let heard = switch.subscribe();
     let listener = thread::spawn(move || {
-        let _stops = Stops(control);
+        let _stops = StopOnDrop(control);
         let began = Instant::now();
         for nth in 1..=PACKETS {
             // A sleeping thread would see it too late to be early.
@@ -357,7 +357,7 @@ fn replicas_that_come_and_go_have_the_same_tables() {
     run.write("s.add_flow", flows).expect("flows");
     let control = run.control();
     let changer = thread::spawn(move || {
-        let _stops = Stops(control.clone());
+        let _stops = StopOnDrop(control.clone());
         let read = |handler: &str| control.read(handler, "").expect("a handler");
         for round in 1..20 {
             replace(&control, &texts[round % 2]);

@@ -8,7 +8,7 @@ use linerate_flow::wire::{
     Field, FlowMod, Match, Message, PacketIn, PortConfig, PortMod, PortNumber,
 };
 
-use crate::testing::{Controller, Stops, output, packet, replace, wait_until};
+use crate::testing::{Controller, StopOnDrop, output, packet, replace, wait_until};
 
 #[test]
 fn packets_go_to_a_controller_and_come_from_it() {
@@ -21,7 +21,7 @@ fn packets_go_to_a_controller_and_come_from_it() {
     let mut run = Run::new(&text).real_time();
     let control = run.control();
     let controller = thread::spawn(move || {
-        let _stops = Stops(control.clone());
+        let _stops = StopOnDrop(control.clone());
         let mut controller = Controller::at(&path);
         // Out by a port, in by another flow's action and back to where it came from.
         controller.packet_out(PortNumber(2), packet(0x22));
@@ -65,7 +65,7 @@ fn connections_stay_where_the_channel_stays() {
     let controller = {
         let path = path.clone();
         thread::spawn(move || {
-            let _stops = Stops(control.clone());
+            let _stops = StopOnDrop(control.clone());
             let mut controller = Controller::at(&path);
             let flow = FlowMod::add(0, 1, Match::new(), output(PortNumber(2)));
             controller.send(&Message::FlowMod(flow));
@@ -124,7 +124,7 @@ fn what_a_controller_has_set_is_there_after_a_restart() {
         let control = run.control();
         let path = scratch.path("switch");
         let controller = thread::spawn(move || {
-            let _stops = Stops(control);
+            let _stops = StopOnDrop(control);
             let mut controller = Controller::at(&path);
             let flow =
                 FlowMod::add(0, 7, Match::new().with(Field::InPort, 1), output(PortNumber(2)));

@@ -227,7 +227,7 @@ impl Session {
         let (origin, now) = (self.origin(xid), self.shared.now());
         let done = self.shared.switch.bundle_for(origin, messages, version, now);
         drop(turn);
-        self.shared.monitors.tell();
+        self.shared.monitors.send_updates();
         done.map_err(|(nth, fault)| {
             self.refuse(fault, version, kept.iter().nth(nth).unwrap_or_default());
             Fault::BundleFailed

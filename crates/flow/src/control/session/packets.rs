@@ -34,10 +34,16 @@ impl Session {
         let packet = framed(&out.data, &key);
         key::extract(&packet, &mut key);
         let switch = &*self.shared.switch;
-        let memory = switch.memory();
+        let shared_state = switch.shared_state();
         let snapshot = switch.snapshot();
-        let decision =
-            pipeline::packet_out(&snapshot, memory, switch, &key, &out.actions, self.shared.now());
+        let decision = pipeline::packet_out(
+            &snapshot,
+            shared_state,
+            switch,
+            &key,
+            &out.actions,
+            self.shared.now(),
+        );
         self.inject(Injection { packet, key, decision });
         Ok(())
     }
@@ -65,7 +71,8 @@ impl Session {
         if data.len() < SHORTEST {
             return Err(Fault::BadPacket);
         }
-        let paused = self.shared.paused.find(&packet.continuation).ok_or(Fault::ResumeStale)?;
+        let paused =
+            self.shared.continuations.find(&packet.continuation).ok_or(Fault::ResumeStale)?;
         key::extract(&data, &mut key);
         key.set_continuation(paused.number);
         let mut from = Continuation { number: paused.number, state: paused.state.clone() };
@@ -73,9 +80,9 @@ impl Session {
         packet.fields.entries().for_each(|entry| from.state.key.set_entry(entry));
         let switch = &*self.shared.switch;
         let snapshot = switch.snapshot();
-        let memory = switch.memory();
+        let shared_state = switch.shared_state();
         let decision =
-            pipeline::decide(&snapshot, memory, switch, &key, Some(&from), self.shared.now());
+            pipeline::decide(&snapshot, shared_state, switch, &key, Some(&from), self.shared.now());
         self.inject(Injection { packet: data, key, decision });
         Ok(())
     }

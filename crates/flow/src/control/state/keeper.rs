@@ -53,8 +53,8 @@ impl Keeper {
     pub(in crate::control) fn start(shared: &Arc<Shared>, path: &Path) -> io::Result<Keeper> {
         let waker = shared.stop.waker()?;
         let files = Files::new(path);
-        let ring = Arc::clone(&waker);
-        let (changes, saved) = shared.switch.begin_journal(Arc::new(move || ring.wake()));
+        let own = Arc::clone(&waker);
+        let (changes, saved) = shared.switch.begin_journal(Arc::new(move || own.wake()));
         let number = files.next_number()?;
         let journal = files::Journal::create(&files, number, false)?;
         let text = rewriting::write(&files, &saved, number)?;

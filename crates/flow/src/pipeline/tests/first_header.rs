@@ -6,34 +6,37 @@ const TO_2: &str =
     "set_field:02:00:00:00:00:0a->dl_dst,set_field:02:00:00:00:00:0b->dl_src,output:2";
 const ADDRESSED: &str = "set dl_dst=02:00:00:00:00:0a, set dl_src=02:00:00:00:00:0b, output 2";
 
-fn of(text: &str) -> String {
+fn steps_text(text: &str) -> String {
     actions(text, TCP)
 }
 
 #[test]
 fn a_header_of_ethernet_comes_and_goes() {
-    assert_eq!(of(&format!("decap(),encap(ethernet),{TO_2}")), ADDRESSED);
+    assert_eq!(steps_text(&format!("decap(),encap(ethernet),{TO_2}")), ADDRESSED);
     assert_eq!(
-        of("decap(),encap(ethernet),output:2"),
+        steps_text("decap(),encap(ethernet),output:2"),
         "set dl_dst=00:00:00:00:00:00, set dl_src=00:00:00:00:00:00, output 2"
     );
     // The IP header stays known.
-    assert!(of("decap(),dec_ttl,encap(ethernet),output:2").contains("set nw_ttl=63"));
+    assert!(steps_text("decap(),dec_ttl,encap(ethernet),output:2").contains("set nw_ttl=63"));
     // Ports are Ethernet ports, and VLAN tags and MPLS labels are pushed behind Ethernet only.
     for nothing in ["output:2", "normal", "flood", "push_vlan:0x8100,output:2", "in_port"] {
-        assert_eq!(of(&format!("decap(),{nothing}")), "drop", "{nothing}");
+        assert_eq!(steps_text(&format!("decap(),{nothing}")), "drop", "{nothing}");
     }
     let unset = "decap(),mod_dl_src:02:00:00:00:00:09,mod_vlan_vid:5,encap(ethernet),output:2";
-    assert_eq!(of(unset), of("decap(),encap(ethernet),output:2"));
+    assert_eq!(steps_text(unset), steps_text("decap(),encap(ethernet),output:2"));
 }
 
 #[test]
 fn what_cannot_be_added_or_taken_away_drops_the_packet() {
-    assert_eq!(of("output:3,encap(ethernet),output:2"), "drop", "there is one already");
-    assert_eq!(of("output:3,decap(),decap(),output:2"), "drop", "IP is not taken away");
+    assert_eq!(steps_text("output:3,encap(ethernet),output:2"), "drop", "there is one already");
+    assert_eq!(steps_text("output:3,decap(),decap(),output:2"), "drop", "IP is not taken away");
     assert_eq!(actions("output:3,decap(),output:2", TAGGED), "drop", "there is a tag");
-    assert_eq!(of("output:3,encap(mpls),decap()"), "drop", "what is behind is not known");
-    assert_eq!(of("encap(mpls),decap(packet_type(ns=0,type=5)),encap(ethernet),output:2"), "drop");
+    assert_eq!(steps_text("output:3,encap(mpls),decap()"), "drop", "what is behind is not known");
+    assert_eq!(
+        steps_text("encap(mpls),decap(packet_type(ns=0,type=5)),encap(ethernet),output:2"),
+        "drop"
+    );
     // In a bucket, only the bucket's copy is dropped.
     let lines = [
         "group_id=1,type=all,bucket=encap(ethernet),output:2,bucket=output:3",
@@ -45,17 +48,22 @@ fn what_cannot_be_added_or_taken_away_drops_the_packet() {
 #[test]
 fn labels_go_in_front_of_ethernet() {
     let label = "encap_mpls 0x8847 label=0 ttl=64";
-    assert_eq!(of(&format!("encap(mpls),encap(ethernet),{TO_2}")), format!("{label}, {ADDRESSED}"));
     assert_eq!(
-        of(&format!("encap(mpls_mc),set_field:7->mpls_label,encap(ethernet),{TO_2}")),
+        steps_text(&format!("encap(mpls),encap(ethernet),{TO_2}")),
+        format!("{label}, {ADDRESSED}")
+    );
+    assert_eq!(
+        steps_text(&format!("encap(mpls_mc),set_field:7->mpls_label,encap(ethernet),{TO_2}")),
         format!("encap_mpls 0x8848 label=0 ttl=64, set mpls_label=7, {ADDRESSED}")
     );
-    assert_eq!(of("encap(mpls),output:2"), "drop", "it has no header of Ethernet");
+    assert_eq!(steps_text("encap(mpls),output:2"), "drop", "it has no header of Ethernet");
     // A second label goes in front of the first, which has the bottom-of-stack bit.
-    let two = of("encap(mpls),encap(mpls),encap(ethernet),output:2");
+    let two = steps_text("encap(mpls),encap(mpls),encap(ethernet),output:2");
     assert_eq!(two, format!("{label}, push_mpls 0x8847 label=0 ttl=64, output 2"));
     // On a packet that begins with IP, the label goes in front of IP.
-    assert!(of("decap(),encap(mpls),encap(ethernet),output:2").contains(", push_mpls 0x8847"));
+    assert!(
+        steps_text("decap(),encap(mpls),encap(ethernet),output:2").contains(", push_mpls 0x8847")
+    );
     // The inner headers are known again after `decap`.
     let lines = [
         "table=0,ip,actions=encap(mpls),encap(ethernet),resubmit(,1)",
@@ -68,15 +76,15 @@ fn labels_go_in_front_of_ethernet() {
 
 #[test]
 fn a_label_is_taken_away_with_its_header_of_ethernet_or_without() {
-    let of = |action: &str| actions(action, LABELLED);
+    let steps_text = |action: &str| actions(action, LABELLED);
     let gone = "set dl_dst=00:00:00:00:00:00, set dl_src=00:00:00:00:00:00";
     // The inner packet is Ethernet, and recirculates when an action needs its headers.
     let all = "decap(),decap(packet_type(ns=0,type=0)),output:2";
-    assert_eq!(of(all), format!("{gone}, decap_mpls, output 2"));
+    assert_eq!(steps_text(all), format!("{gone}, decap_mpls, output 2"));
     let all = "decap(),decap(packet_type(ns=0,type=0)),mod_dl_src:02:00:00:00:00:01,output:2";
-    assert_eq!(of(all), format!("{gone}, decap_mpls, look up again as 1"));
+    assert_eq!(steps_text(all), format!("{gone}, decap_mpls, look up again as 1"));
     let inner = "decap(),decap(packet_type(ns=1,type=0x800)),encap(ethernet),output:2";
-    assert_eq!(of(inner), format!("{gone}, pop_mpls 0x0800, output 2"));
+    assert_eq!(steps_text(inner), format!("{gone}, pop_mpls 0x0800, output 2"));
     // A label without the bottom-of-stack bit has another one behind it.
     let outer = LABELLED.replace("mpls_bos=1", "mpls_bos=0");
     let next = actions("decap(),decap(),encap(ethernet),output:2", &outer);

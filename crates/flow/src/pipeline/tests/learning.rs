@@ -25,7 +25,7 @@ fn normal_learns_where_addresses_are() {
 #[test]
 fn normal_learns_later_where_there_was_no_room() {
     let switch = switch(&["actions=normal"]);
-    let hosts = &switch.memory().hosts;
+    let hosts = &switch.shared_state().hosts;
     let (at_port_1, source) = (|nth: u64| 0x0600_0000_0000 | nth, 0x0200_0000_0001);
     assert!((0..1 << 16).all(|nth| hosts.learn(0, at_port_1(nth), 1, 0)));
     // It was elsewhere before, which does not make it seen there.

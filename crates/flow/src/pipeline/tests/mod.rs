@@ -75,7 +75,7 @@ fn key(text: &str) -> Key {
 }
 
 fn decided(switch: &Switch, packet: &str) -> Decision {
-    decide(&switch.snapshot(), switch.memory(), switch, &key(packet), None, SECOND)
+    decide(&switch.snapshot(), switch.shared_state(), switch, &key(packet), None, SECOND)
 }
 
 /// The steps for a packet, in words.
@@ -245,7 +245,7 @@ fn labels_come_and_go() {
     let mut packet = key(TCP);
     packet.set_continuation(next.number);
     let snapshot = switch.snapshot();
-    let then = decide(&snapshot, switch.memory(), &*switch, &packet, Some(next), SECOND);
+    let then = decide(&snapshot, switch.shared_state(), &*switch, &packet, Some(next), SECOND);
     assert_eq!(print_steps(&then.steps), "set nw_ttl=63, output 2, output 3");
     assert_eq!(then.mask.words()[0], u64::MAX, "only packets that go on so");
 }
@@ -376,7 +376,7 @@ fn connections_are_looked_up_when_the_packet_is_there() {
     packet.set_continuation(next.number);
     packet.set(Field::CtState, 0x21);
     let snapshot = switch.snapshot();
-    let then = decide(&snapshot, switch.memory(), &*switch, &packet, Some(next), SECOND);
+    let then = decide(&snapshot, switch.shared_state(), &*switch, &packet, Some(next), SECOND);
     assert_eq!(
         print_steps(&then.steps),
         "track in zone 5, remember, set_field:0x0->ct_mark, output 2"
@@ -421,7 +421,7 @@ fn packet_ins_have_the_fields_that_flows_know() {
 }
 
 fn followed(switch: &Switch, packet: &str, states: &[u32]) -> String {
-    follow(&switch.snapshot(), switch.memory(), &key(packet), None, states, SECOND)
+    follow(&switch.snapshot(), switch.shared_state(), &key(packet), None, states, SECOND)
 }
 
 #[test]
@@ -460,14 +460,14 @@ fn a_trace_goes_on_where_headers_are_looked_at_again() {
     assert!(text.contains("output 3") && text.contains("output 4"), "it has no length: {text}");
     let bytes = crate::key::compose(&key(&udp));
     let snapshot = switch.snapshot();
-    let text = follow(&snapshot, switch.memory(), &key(&udp), Some(&bytes), &[], SECOND);
+    let text = follow(&snapshot, switch.shared_state(), &key(&udp), Some(&bytes), &[], SECOND);
     assert!(text.contains("output 3") && !text.contains("output 4"), "{text}");
     let mut bytes = crate::key::compose(&key("in_port=1,mpls,mpls_label=16,mpls_bos=1,mpls_ttl=9"));
     bytes.truncate(18);
     bytes.extend(&crate::key::compose(&key(&udp))[14..]);
     let mut labelled = key("in_port=1");
     crate::key::extract(&bytes, &mut labelled);
-    let text = follow(&snapshot, switch.memory(), &labelled, Some(&bytes), &[], SECOND);
+    let text = follow(&snapshot, switch.shared_state(), &labelled, Some(&bytes), &[], SECOND);
     assert!(text.contains("output 2"), "{text}");
     // One that is looked up for ever comes to an end.
     let text = followed(&switch, TCP, &[]);
@@ -481,7 +481,8 @@ fn packets_of_controllers() {
     let out = |text: &str| {
         let actions = syntax().actions(text).expect(text);
         let key = key("in_port=controller,tcp,nw_ttl=64");
-        let decision = packet_out(&snapshot, switch.memory(), &*switch, &key, &actions, SECOND);
+        let decision =
+            packet_out(&snapshot, switch.shared_state(), &*switch, &key, &actions, SECOND);
         assert!(!decision.holds);
         print_steps(&decision.steps)
     };
@@ -500,7 +501,7 @@ fn a_trace_says_what_happened() {
         "table=0,priority=0,actions=controller",
     ]);
     let snapshot = switch.snapshot();
-    let (decision, text) = trace(&snapshot, switch.memory(), &key(TCP), None, SECOND);
+    let (decision, text) = trace(&snapshot, switch.shared_state(), &key(TCP), None, SECOND);
     let expected = "\
 table 0: priority 7, tcp, cookie 0x5
     load:0x1->NXM_NX_REG0[]

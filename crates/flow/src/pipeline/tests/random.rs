@@ -6,7 +6,7 @@ use super::*;
 struct Random(fastrand::Rng);
 
 impl Random {
-    fn of<'t>(&mut self, all: &[&'t str]) -> &'t str {
+    fn choose<'t>(&mut self, all: &[&'t str]) -> &'t str {
         all[self.0.usize(..all.len())]
     }
 
@@ -59,10 +59,10 @@ impl Random {
         ];
         let mut parts = Vec::new();
         if self.0.bool() {
-            parts.push(self.of(&ALONE));
+            parts.push(self.choose(&ALONE));
         }
         if self.0.bool() {
-            parts.push(self.of(&CARRIED));
+            parts.push(self.choose(&CARRIED));
         }
         parts.join(",")
     }
@@ -132,10 +132,10 @@ impl Random {
             "note:01",
         ];
         let count = self.0.usize(1..5);
-        let mut actions: Vec<String> = (0..count).map(|_| self.of(&ALL).to_owned()).collect();
+        let mut actions: Vec<String> = (0..count).map(|_| self.choose(&ALL).to_owned()).collect();
         if table < 3 && self.0.bool() {
             let at = self.0.usize(..=actions.len());
-            let port = self.of(&["", "", "1", "2"]);
+            let port = self.choose(&["", "", "1", "2"]);
             actions.insert(at, format!("resubmit({port},{})", table + 1));
         }
         actions.iter().flat_map(|text| loose(text)).collect()
@@ -162,9 +162,10 @@ impl Random {
             "ct_state=+trk,",
             "ct_mark=1,",
         ];
-        let (port, alone, carried) = (self.0.u32(1..=4), self.of(&ALONE), self.of(&CARRIED));
+        let (port, alone, carried) =
+            (self.0.u32(1..=4), self.choose(&ALONE), self.choose(&CARRIED));
         let (source, destination) = (self.0.u8(1..4), self.0.u8(1..4));
-        let many = self.of(&["01", "02"]);
+        let many = self.choose(&["01", "02"]);
         key(&format!(
             "in_port={port},{alone}dl_src=02:00:00:00:00:0{source},\
              dl_dst={many}:00:00:00:00:0{destination},{carried}"
@@ -200,12 +201,12 @@ fn packets_of_the_same_looked_at_bits_have_the_same_decision() {
             let done = switch.flow_mod(&flow, Version::V10, 0);
             done.unwrap_or_else(|fault| panic!("{flow:?}: {fault:?}"));
         }
-        let (snapshot, memory) = (switch.snapshot(), switch.memory());
+        let (snapshot, shared_state) = (switch.snapshot(), switch.shared_state());
         for number in 0..40 {
             let packet = random.packet();
             // The first call learns, so that the second does not.
-            let _ = decide(&snapshot, memory, &Nobody, &packet, None, SECOND);
-            let decision = decide(&snapshot, memory, &Nobody, &packet, None, SECOND);
+            let _ = decide(&snapshot, shared_state, &NullEnvironment, &packet, None, SECOND);
+            let decision = decide(&snapshot, shared_state, &NullEnvironment, &packet, None, SECOND);
             let text = print_steps(&decision.steps);
             steps_seen += decision.steps.len();
             for _ in 0..10 {
@@ -216,14 +217,14 @@ fn packets_of_the_same_looked_at_bits_have_the_same_decision() {
                     *word ^= flipped;
                     flips += flipped.count_ones();
                 }
-                let hosts = memory.hosts.all();
-                let same = trace(&snapshot, memory, &other, None, SECOND);
-                assert_eq!(memory.hosts.all(), hosts, "a trace teaches nothing");
+                let hosts = shared_state.hosts.all();
+                let same = trace(&snapshot, shared_state, &other, None, SECOND);
+                assert_eq!(shared_state.hosts.all(), hosts, "a trace teaches nothing");
                 assert_eq!(
                     (text.as_str(), flows(&decision)),
                     (print_steps(&same.0.steps).as_str(), flows(&same.0)),
                     "seed {seed}, packet {number}:\n{}\n{}",
-                    trace(&snapshot, memory, &packet, None, SECOND).1,
+                    trace(&snapshot, shared_state, &packet, None, SECOND).1,
                     same.1
                 );
             }

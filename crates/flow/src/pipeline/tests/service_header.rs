@@ -6,7 +6,7 @@ const NSH: &str = "in_port=1,dl_type=0x894f,dl_src=02:00:00:00:00:01,dl_dst=02:0
                    nsh_ttl=2,nsh_mdtype=1,nsh_np=3,nsh_spi=0x1234,nsh_si=255,nsh_c1=5";
 const GONE: &str = "set dl_dst=00:00:00:00:00:00, set dl_src=00:00:00:00:00:00";
 
-fn of(text: &str) -> String {
+fn steps_text(text: &str) -> String {
     actions(text, TCP)
 }
 
@@ -25,22 +25,24 @@ fn header(text: &str) -> Vec<u8> {
 #[test]
 fn a_header_says_what_is_behind_it() {
     let plain = "encap_nsh md_type=1 np=3, 24 bytes, output 2";
-    assert_eq!(of("encap(nsh),encap(ethernet),output:2"), plain);
-    assert_eq!(of("encap(nsh(md_type=1)),encap(ethernet),output:2"), plain);
+    assert_eq!(steps_text("encap(nsh),encap(ethernet),output:2"), plain);
+    assert_eq!(steps_text("encap(nsh(md_type=1)),encap(ethernet),output:2"), plain);
     assert_eq!(
-        of("decap(),encap(nsh),encap(nsh),encap(ethernet),output:2"),
+        steps_text("decap(),encap(nsh),encap(nsh),encap(ethernet),output:2"),
         format!(
             "{GONE}, encap_nsh md_type=1 np=1, 24 bytes, encap_nsh md_type=1 np=4, 24 bytes, \
              output 2"
         )
     );
     assert_eq!(
-        of("encap(nsh(md_type=2)),set_field:7->nsh_spi,dec_nsh_ttl,encap(ethernet),output:2"),
+        steps_text(
+            "encap(nsh(md_type=2)),set_field:7->nsh_spi,dec_nsh_ttl,encap(ethernet),output:2"
+        ),
         "encap_nsh md_type=2 np=3, 8 bytes, set nsh_spi=0x7, set nsh_ttl=62, output 2"
     );
-    assert_eq!(of("encap(nsh),output:2"), "drop", "it has no header of Ethernet");
+    assert_eq!(steps_text("encap(nsh),output:2"), "drop", "it has no header of Ethernet");
     let label = "encap(mpls),encap(nsh),encap(ethernet),output:2";
-    assert_eq!(of(label), "drop", "no number says that a label is behind");
+    assert_eq!(steps_text(label), "drop", "no number says that a label is behind");
     let bytes = [&[0x0f, 0xc6, 1, 3, 0, 0, 0, 255][..], &[0; 16]].concat();
     assert_eq!(header("encap(nsh),encap(ethernet),output:2"), bytes);
     let pieces = "tlv(0x1000,10,0x12345678),tlv(0x2000,20,0xfe)";
@@ -75,27 +77,34 @@ fn what_is_behind_a_header_that_was_added_is_known() {
 
 #[test]
 fn a_header_that_came_is_taken_away() {
-    let of = |action: &str, next: &str| actions(action, &NSH.replace("nsh_np=3", next));
+    let steps_text = |action: &str, next: &str| actions(action, &NSH.replace("nsh_np=3", next));
     let all = "decap(),decap(),output:2";
-    assert_eq!(of(all, "nsh_np=3"), format!("{GONE}, decap_nsh, output 2"));
-    assert_eq!(of(all, "nsh_np=1"), "drop", "a port sends Ethernet only");
-    assert_eq!(of("output:3,decap(),decap()", "nsh_np=5"), "drop", "of labels nothing is known");
+    assert_eq!(steps_text(all, "nsh_np=3"), format!("{GONE}, decap_nsh, output 2"));
+    assert_eq!(steps_text(all, "nsh_np=1"), "drop", "a port sends Ethernet only");
+    assert_eq!(
+        steps_text("output:3,decap(),decap()", "nsh_np=5"),
+        "drop",
+        "of labels nothing is known"
+    );
     let shown = "decap(),decap(),encap(ethernet),output:2";
-    assert_eq!(of(shown, "nsh_np=2"), format!("{GONE}, decap_nsh, output 2"));
+    assert_eq!(steps_text(shown, "nsh_np=2"), format!("{GONE}, decap_nsh, output 2"));
     // The headers behind are parsed first.
     let again = format!("{GONE}, decap_nsh, look up again as 1");
-    assert_eq!(of("decap(),decap(),decap(),encap(ethernet),output:2", "nsh_np=4"), again);
-    assert_eq!(of("decap(),decap(),mod_dl_src:02:00:00:00:00:09,output:2", "nsh_np=3"), again);
+    assert_eq!(steps_text("decap(),decap(),decap(),encap(ethernet),output:2", "nsh_np=4"), again);
+    assert_eq!(
+        steps_text("decap(),decap(),mod_dl_src:02:00:00:00:00:09,output:2", "nsh_np=3"),
+        again
+    );
     let switch = switch(&["dl_type=0x894f,actions=decap(),decap(),output:2"]);
     assert_eq!(mask(&switch, NSH), "vlan_tci=0x0000/0x1000,dl_type=0x894f,nsh_np=3");
 }
 
 #[test]
 fn times_to_live_end() {
-    let of = |action: &str| actions(action, NSH);
-    assert_eq!(of("dec_nsh_ttl,output:2"), "set nsh_ttl=1, output 2");
+    let steps_text = |action: &str| actions(action, NSH);
+    assert_eq!(steps_text("dec_nsh_ttl,output:2"), "set nsh_ttl=1, output 2");
     assert_eq!(
-        of("dec_nsh_ttl,output:2,dec_nsh_ttl,output:3"),
+        steps_text("dec_nsh_ttl,output:2,dec_nsh_ttl,output:3"),
         "set nsh_ttl=1, output 2, to controllers (InvalidTtl)"
     );
     assert_eq!(actions("dec_nsh_ttl,output:2", TCP), "output 2", "no such header");

@@ -178,7 +178,7 @@ fn text(saved: &Saved) -> String {
     text
 }
 
-fn ring() -> Arc<Ring> {
+fn wake() -> Arc<WakeupFn> {
     Arc::new(|| {})
 }
 
@@ -199,7 +199,7 @@ proptest! {
             now += second;
             take(&switch, step, now);
         }
-        let (journal, saved) = switch.begin_journal(ring());
+        let (journal, saved) = switch.begin_journal(wake());
         let mut recorded = Vec::new();
         for (step, is_taken) in after {
             now += second;
@@ -226,8 +226,8 @@ proptest! {
 fn a_journal_that_is_full_says_so() {
     let switch = switch();
     let (calls, called) = std::sync::mpsc::channel();
-    let ring: Arc<Ring> = Arc::new(move || calls.send(()).expect("it is heard"));
-    let (journal, _) = switch.begin_journal(ring);
+    let wake: Arc<WakeupFn> = Arc::new(move || calls.send(()).expect("it is heard"));
+    let (journal, _) = switch.begin_journal(wake);
     assert!(journal.take().is_empty());
     let add = |priority| FlowMod::add(0, priority, Match::new(), Vec::new());
     switch.flow_mod(&add(1), Version::V13, 0).expect("added");

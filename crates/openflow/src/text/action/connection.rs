@@ -22,7 +22,7 @@ pub(super) fn ct<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
         helper: 0,
         actions: Vec::new(),
     };
-    for pair in Pairs::of(pair.value) {
+    for pair in Pairs::new(pair.value) {
         let pair = pair?;
         match pair.key {
             "commit" => ct.commit = true,
@@ -83,7 +83,7 @@ pub(super) fn nat<'t>(pair: &Pair<'t>) -> Parsed<'t, Action> {
     const NAMES: [&str; 5] = ["src", "dst", "persistent", "hash", "random"];
     let mut nat =
         Nat { flags: NatFlags::default(), addresses: NatAddresses::Unchanged, ports: None };
-    for pair in Pairs::of(pair.value) {
+    for pair in Pairs::new(pair.value) {
         let pair = pair?;
         let flag = match pair.key {
             "src" => NatFlags::SOURCE,

@@ -20,7 +20,7 @@ const SPACES: u16 = 5;
 pub(super) fn encap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     check_version(pair, scope)?;
     let names = || HEADERS.iter().map(|&(name, _)| name);
-    let mut headers = Pairs::of(pair.wanted()?);
+    let mut headers = Pairs::new(pair.wanted()?);
     let Some(header) = headers.next().transpose()? else {
         return Err(Fail::new(pair.whole, "encap needs a header").help("encap(ethernet)"));
     };
@@ -30,7 +30,7 @@ pub(super) fn encap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action
     };
     let mut encap = Encap::new(packet_type);
     if packet_type == PacketType::NSH {
-        for property in Pairs::of(header.value) {
+        for property in Pairs::new(header.value) {
             encap.properties.push(self::property(&property?)?);
         }
         if !encap.is_valid() {
@@ -83,7 +83,7 @@ fn tlv<'t>(pair: &Pair<'t>) -> Parsed<'t, EncapProperty> {
 pub(super) fn decap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     check_version(pair, scope)?;
     let mut behind = PacketType::NEXT;
-    for argument in Pairs::of(pair.value) {
+    for argument in Pairs::new(pair.value) {
         let argument = argument?;
         if argument.key != "packet_type" {
             return Err(Fail::unknown(argument.key, "argument of decap", ["packet_type"]));
@@ -95,7 +95,7 @@ pub(super) fn decap<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action
 
 fn packet_type<'t>(argument: &Pair<'t>) -> Parsed<'t, PacketType> {
     let (mut space, mut kind) = (None, None);
-    for part in Pairs::of(argument.wanted()?) {
+    for part in Pairs::new(argument.wanted()?) {
         let part = part?;
         match part.key {
             "ns" => space = Some(number::u16(part.wanted()?, "a name space")?),

@@ -39,7 +39,7 @@ pub(super) fn parse<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action
         result: None,
         specs: Vec::new(),
     };
-    for pair in Pairs::of(pair.value) {
+    for pair in Pairs::new(pair.value) {
         let pair = pair?;
         let seconds = || number::u16(pair.wanted()?, "a number of seconds");
         match pair.key {
@@ -117,7 +117,7 @@ fn matched<'t>(text: &'t str, part: Subfield, scope: &Scope<'_>) -> Parsed<'t, L
         return field(text, part);
     }
     if part == Subfield::whole(part.field()) {
-        let known = fields::of(part.field());
+        let known = fields::for_field(part.field());
         return value::parse_exact(known, text, scope.syntax.names()).map(LearnSource::Value);
     }
     match number::integer(text) {

@@ -176,7 +176,7 @@ fn instruction<'t>(
 
 /// Actions without instructions.
 pub(super) fn parse_actions<'t>(text: &'t str, scope: &mut Scope<'_>) -> Parsed<'t, Vec<Action>> {
-    parse_pairs(Pairs::of(text), scope)
+    parse_pairs(Pairs::new(text), scope)
 }
 
 /// Likewise for pairs.
@@ -192,7 +192,7 @@ pub(super) fn parse_instructions<'t>(
     text: &'t str,
     scope: &mut Scope<'_>,
 ) -> Parsed<'t, Vec<Instruction>> {
-    let program = program(Pairs::of(text), scope, true)?;
+    let program = program(Pairs::new(text), scope, true)?;
     if program.is_empty() && program.drop.is_none() {
         return Err(Fail::new(text, "there are no actions").help("actions=drop drops packets"));
     }

@@ -254,7 +254,7 @@ fn output<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     let (argument, names) = (pair.wanted()?, scope.syntax.names());
     if argument.contains("max_len") {
         let (mut port, mut length) = (None, None);
-        for pair in Pairs::of(argument) {
+        for pair in Pairs::new(argument) {
             let pair = pair?;
             match pair.key {
                 "port" => {
@@ -290,7 +290,7 @@ fn controller(argument: &str) -> Parsed<'_, Action> {
             controller.max_len = number::u16(argument, "max_len")?;
         }
     } else {
-        for pair in Pairs::of(argument) {
+        for pair in Pairs::new(argument) {
             let pair = pair?;
             match pair.key {
                 "max_len" => controller.max_len = number::u16(pair.wanted()?, "max_len")?,
@@ -395,7 +395,7 @@ fn sample<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
         port: PortNumber::ANY,
         direction: 0,
     };
-    for pair in Pairs::of(pair.value) {
+    for pair in Pairs::new(pair.value) {
         let pair = pair?;
         match pair.key {
             "probability" => sample.probability = number::u16(pair.wanted()?, "a probability")?,
@@ -427,7 +427,7 @@ fn check_larger<'t>(pair: &Pair<'t>) -> Parsed<'t, Action> {
 
 fn fin_timeout(argument: &str) -> Parsed<'_, Action> {
     let (mut idle, mut hard) = (0, 0);
-    for pair in Pairs::of(argument) {
+    for pair in Pairs::new(argument) {
         let pair = pair?;
         let seconds = || number::u16(pair.wanted()?, "a number of seconds");
         match pair.key {

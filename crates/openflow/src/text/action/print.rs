@@ -165,7 +165,7 @@ fn set_field(entry: &Entry, syntax: &Syntax<'_>) -> String {
             _ => {}
         }
     }
-    let known = fields::of(entry.field());
+    let known = fields::for_field(entry.field());
     let value = value::print(known, entry.value(), entry.mask(), syntax.names());
     format!("set_field:{value}->{}", known.name())
 }
@@ -333,7 +333,7 @@ fn print_spec(spec: &LearnSpec, syntax: &Syntax<'_>) -> String {
             format!("{}={}", part(to), part(from))
         }
         (LearnDestination::Match(to), LearnSource::Value(value)) => {
-            let known = fields::of(to.field());
+            let known = fields::for_field(to.field());
             if to != Subfield::whole(to.field()) {
                 return format!("{}={value:#x}", part(to));
             }

@@ -1,7 +1,7 @@
 //! Actions that set fields.
 
 use super::super::error::{Fail, Parsed};
-use super::super::fields::{self, Known};
+use super::super::fields::{self, FieldName};
 use super::super::scan::Pair;
 use super::super::{number, value};
 use super::Scope;
@@ -149,7 +149,7 @@ fn set_field<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     }
     let mut known = fields::field(name)?;
     // The usual name of a port is that of the protocol matched.
-    let of = |field| fields::of(field);
+    let of = |field| fields::for_field(field);
     known = match (name, scope.protocol) {
         ("tp_src", Some(17)) => of(Field::UdpSrc),
         ("tp_dst", Some(17)) => of(Field::UdpDst),
@@ -168,7 +168,7 @@ fn set_field<'t>(pair: &Pair<'t>, scope: &Scope<'_>) -> Parsed<'t, Action> {
     Ok(Action::SetField(Entry::masked(known.field, value, mask)))
 }
 
-fn check_value<'t>(known: &Known, value: u128, mask: u128, text: &'t str) -> Parsed<'t, ()> {
+fn check_value<'t>(known: &FieldName, value: u128, mask: u128, text: &'t str) -> Parsed<'t, ()> {
     match known.field {
         Field::VlanVid if mask == known.field.all_bits() && value & VLAN_PRESENT == 0 => {
             let fail =

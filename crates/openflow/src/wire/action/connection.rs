@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::nicira::write_nicira;
-use super::{Action, Inside, Place, decode_inside, encode_list};
+use super::{Action, ActionContext, EnclosingAction, decode_inside, encode_list};
 use crate::wire::bytes::{Reader, Writer};
 use crate::wire::fault::Fault;
 use crate::wire::numbered::flags;
@@ -80,7 +80,7 @@ pub struct Nat {
     pub ports: Option<(u16, Option<u16>)>,
 }
 
-pub(super) fn decode_ct(mut body: Reader<'_>, place: Place) -> Result<Action, Fault> {
+pub(super) fn decode_ct(mut body: Reader<'_>, context: ActionContext) -> Result<Action, Fault> {
     let flags = body.u16()?;
     let field = subfield::decode_short_header(&mut body)?;
     let number = body.u16()?;
@@ -101,7 +101,7 @@ pub(super) fn decode_ct(mut body: Reader<'_>, place: Place) -> Result<Action, Fa
             Zone::Field(part)
         }
     };
-    let actions = decode_inside(body, place.deeper(Inside::Ct)?)?;
+    let actions = decode_inside(body, context.deeper(EnclosingAction::Ct)?)?;
     // Without remembering there is nothing to set, and translations are those remembered.
     let plain = |action: &Action| match action {
         Action::Nat(nat) => nat.flags.0 == 0 && nat.addresses == NatAddresses::Unchanged,

@@ -257,7 +257,7 @@ impl Action {
 
 /// List or action that contains actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Inside {
+enum EnclosingAction {
     /// In a flow, a bucket or a packet-out.
     Nothing,
     /// In [`Action::Ct`].
@@ -268,27 +268,27 @@ enum Inside {
 
 /// Context of reading actions.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ActionContext {
     version: Version,
-    inside: Inside,
+    enclosing: EnclosingAction,
     depth: u8,
 }
 
-impl Place {
-    fn deeper(self, inside: Inside) -> Result<Place, Fault> {
+impl ActionContext {
+    fn deeper(self, enclosing: EnclosingAction) -> Result<ActionContext, Fault> {
         if self.depth == DEPTH {
             return Err(Fault::TooManyActions);
         }
-        Ok(Place { version: self.version, inside, depth: self.depth + 1 })
+        Ok(ActionContext { version: self.version, enclosing, depth: self.depth + 1 })
     }
 }
 
 /// Reads actions up to the end of `reader`.
 pub(crate) fn decode_list(reader: Reader<'_>, version: Version) -> Result<Vec<Action>, Fault> {
-    decode_inside(reader, Place { version, inside: Inside::Nothing, depth: 0 })
+    decode_inside(reader, ActionContext { version, enclosing: EnclosingAction::Nothing, depth: 0 })
 }
 
-fn decode_inside(reader: Reader<'_>, place: Place) -> Result<Vec<Action>, Fault> {
+fn decode_inside(reader: Reader<'_>, context: ActionContext) -> Result<Vec<Action>, Fault> {
     let mut reader = reader.with_fault(Fault::ActionBadLength);
     let mut actions = Vec::new();
     while !reader.is_empty() {
@@ -300,11 +300,11 @@ fn decode_inside(reader: Reader<'_>, place: Place) -> Result<Vec<Action>, Fault>
         let mut body = reader.part(length)?;
         body.skip(4)?;
         let action = if kind == EXPERIMENTER {
-            nicira::decode(body, place)?
+            nicira::decode(body, context)?
         } else {
-            standard::decode(kind, body, place.version)?
+            standard::decode(kind, body, context.version)?
         };
-        check_place(&action, place.inside)?;
+        check_place(&action, context.enclosing)?;
         actions.push(action);
     }
     check_conjunctions(&actions)?;
@@ -312,7 +312,7 @@ fn decode_inside(reader: Reader<'_>, place: Place) -> Result<Vec<Action>, Fault>
 }
 
 /// Checks that an action is allowed in its place.
-fn check_place(action: &Action, inside: Inside) -> Result<(), Fault> {
+fn check_place(action: &Action, enclosing: EnclosingAction) -> Result<(), Fault> {
     let set = match action {
         Action::SetField(entry) => Some(entry.field()),
         Action::Load { destination, .. } | Action::Move { destination, .. } => {
@@ -322,9 +322,9 @@ fn check_place(action: &Action, inside: Inside) -> Result<(), Fault> {
     };
     let of_connection = matches!(set, Some(Field::CtMark | Field::CtLabel));
     let translation = matches!(action, Action::Nat(_));
-    match inside {
-        Inside::Ct if translation || of_connection => Ok(()),
-        Inside::Ct => Err(Fault::ActionBadArgument),
+    match enclosing {
+        EnclosingAction::Ct if translation || of_connection => Ok(()),
+        EnclosingAction::Ct => Err(Fault::ActionBadArgument),
         _ if translation || of_connection => Err(Fault::BadSetArgument),
         _ => Ok(()),
     }

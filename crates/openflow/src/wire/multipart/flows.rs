@@ -5,7 +5,7 @@ use crate::wire::elapsed::Elapsed;
 use crate::wire::fault::Fault;
 use crate::wire::flow_mod::{ALL_TABLES, ANY_GROUP, CookieFilter, FlowFlags};
 use crate::wire::instruction::{self, Instruction};
-use crate::wire::matching::{Match, Of};
+use crate::wire::matching::{Dialect, Match};
 use crate::wire::oxs::{self, Statistics};
 use crate::wire::port_number::PortNumber;
 use crate::wire::standard;
@@ -295,7 +295,7 @@ impl FlowStats {
         let length = body.u16()?;
         let (idle, unchanged) = (age(body.u16()?), age(body.u16()?));
         let (cookie, packets, bytes) = (body.u64()?, body.u64()?, body.u64()?);
-        let matching = Match::decode_nxm(&mut body, length, Of::Flow)?;
+        let matching = Match::decode_nxm(&mut body, length, Dialect::Flow)?;
         let instructions = instruction::decode_list(body, Version::V10)?;
         let flow = FlowStats::new(table, priority, matching, instructions);
         Ok(FlowStats {

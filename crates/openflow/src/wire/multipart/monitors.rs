@@ -13,7 +13,7 @@ use crate::wire::fault::Fault;
 use crate::wire::flow_mod::ANY_GROUP;
 use crate::wire::flow_removed::FlowRemovedReason;
 use crate::wire::instruction::{self, Instruction};
-use crate::wire::matching::{Match, Of};
+use crate::wire::matching::{Dialect, Match};
 use crate::wire::numbered::{flags, numbered};
 use crate::wire::port_number::PortNumber;
 use crate::wire::unencodable::Unencodable;
@@ -183,7 +183,7 @@ impl FlowMonitor {
         let table = reader.u8()?;
         reader.zeros(if version == Version::V10 { 5 } else { 3 }, Fault::MustBeZero)?;
         let matching = if version == Version::V10 {
-            Match::decode_nxm(reader, length, Of::Flow)?
+            Match::decode_nxm(reader, length, Dialect::Flow)?
         } else {
             Match::decode(reader)?
         };
@@ -319,7 +319,7 @@ impl FlowUpdated {
         }
         let cookie = body.u64()?;
         let matching = if version == Version::V10 {
-            Match::decode_nxm(&mut body, length, Of::Flow)?
+            Match::decode_nxm(&mut body, length, Dialect::Flow)?
         } else {
             Match::decode(&mut body)?
         };

@@ -112,7 +112,7 @@ impl MultipartReply {
 }
 
 impl Reply {
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> MultipartType {
         match self {
             Reply::Desc(_) => DESC,
             Reply::Flow(_) => FLOW,

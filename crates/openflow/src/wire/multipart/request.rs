@@ -196,7 +196,7 @@ impl MultipartRequest {
 }
 
 impl Request {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> MultipartType {
         match self {
             Request::Desc => DESC,
             Request::Flow(_) => FLOW,

@@ -346,7 +346,7 @@ fn of_version(version: Version) -> Vec<(&'static str, Message)> {
     let error = ErrorMessage::new(Fault::TableFull, version, &[version.number(); 70]);
     let vendor = ErrorMessage::new(Fault::BadConjunction, version, &[version.number(); 70]);
     let mut all = vec![
-        ("hello", Message::Hello(Hello::of(&Version::ALL))),
+        ("hello", Message::Hello(Hello::from_versions(&Version::ALL))),
         ("error", Message::Error(error)),
         ("error of Nicira's", Message::Error(vendor)),
         ("echo request", Message::EchoRequest(vec![1, 2, 3])),

@@ -2,7 +2,7 @@
 
 use super::{Bundle, Encap, MEMBER_TYPE, Multipath, Sample, encap};
 use crate::wire::action::{
-    Action, Inside, Place, connection, controller, decode_inside, learn, standard,
+    Action, ActionContext, EnclosingAction, connection, controller, decode_inside, learn, standard,
 };
 use crate::wire::bytes::Reader;
 use crate::wire::fault::{Fault, NICIRA, ONF};
@@ -18,11 +18,14 @@ const HASHES: u16 = 6;
 /// Ports of a bundle at most.
 const MEMBERS: u16 = 2048;
 
-pub(in crate::wire::action) fn decode(mut body: Reader<'_>, place: Place) -> Result<Action, Fault> {
+pub(in crate::wire::action) fn decode(
+    mut body: Reader<'_>,
+    context: ActionContext,
+) -> Result<Action, Fault> {
     match body.u32()? {
         NICIRA => {
             let kind = body.u16()?;
-            decode_nicira(kind, body, place)
+            decode_nicira(kind, body, context)
         }
         ONF => decode_onf(body),
         _ => Err(Fault::ActionBadExperimenter),
@@ -44,7 +47,7 @@ fn end(body: Reader<'_>) -> Result<(), Fault> {
     if body.len() < 8 { Ok(()) } else { Err(Fault::ActionBadLength) }
 }
 
-fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action, Fault> {
+fn decode_nicira(kind: u16, mut body: Reader<'_>, context: ActionContext) -> Result<Action, Fault> {
     let zero = Fault::MustBeZero;
     // These have 24 bytes, the first ten of which have been read.
     if matches!(kind, 27 | 28 | 32 | 49) && body.len() != 14 {
@@ -82,7 +85,7 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             if destination.bits() < 64 && value >> destination.bits() != 0 {
                 return Err(Fault::ActionBadArgument);
             }
-            match place.version {
+            match context.version {
                 Version::V15 => Action::SetField(standard::loaded(destination, value)),
                 _ => Action::Load { destination, value },
             }
@@ -194,7 +197,7 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             }
             Action::Conjunction { id, clause, clauses }
         }
-        35 => return connection::decode_ct(body, place),
+        35 => return connection::decode_ct(body, context),
         36 => return connection::decode_nat(body),
         37 => return controller::decode_properties(body),
         39 => {
@@ -207,7 +210,10 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
         }
         42 => {
             body.skip(6)?;
-            return Ok(Action::Clone(decode_inside(body, place.deeper(Inside::Clone)?)?));
+            return Ok(Action::Clone(decode_inside(
+                body,
+                context.deeper(EnclosingAction::Clone)?,
+            )?));
         }
         43 => {
             body.skip(6)?;
@@ -220,7 +226,7 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             zeros(&mut body)?;
             Action::CheckLarger { length, destination }
         }
-        46 if place.version > Version::V10 => {
+        46 if context.version > Version::V10 => {
             let size = body.u16()?;
             let packet_type = PacketType(body.u32()?);
             let known = [PacketType::ETHERNET, PacketType::NSH];
@@ -230,7 +236,7 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             let properties = encap::decode_properties(packet_type, body)?;
             return Ok(Action::Encap(Encap { packet_type, size, properties }));
         }
-        47 if place.version > Version::V10 => {
+        47 if context.version > Version::V10 => {
             body.skip(2)?;
             let packet_type = PacketType(body.u32()?);
             if !body.is_empty() {
@@ -238,7 +244,7 @@ fn decode_nicira(kind: u16, mut body: Reader<'_>, place: Place) -> Result<Action
             }
             Action::Decap(packet_type)
         }
-        48 if place.version > Version::V10 => {
+        48 if context.version > Version::V10 => {
             body.skip(6)?;
             Action::DecNshTtl
         }
