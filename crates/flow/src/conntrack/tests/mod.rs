@@ -285,7 +285,7 @@ fn of_two_connections_with_the_same_answers_the_younger_has_them() {
     assert_eq!((state, packet), (TRACKED | ESTABLISHED | REPLY, udp(SERVER, CLIENT)));
     assert_eq!(look(&plain).0, TRACKED | ESTABLISHED);
     // The older one has them when the younger is forgotten.
-    assert_eq!(tracker.flush(|info| info.original.destination == shown.reply.source), 1);
+    assert_eq!(tracker.flush(|info| info.original.destination == info.reply.source), 1);
     let (state, packet, _) = look(&udp(SERVER, CLIENT));
     assert_eq!(state, TRACKED | ESTABLISHED | REPLY | SOURCE);
     assert_eq!(packet, udp(([192, 0, 2, 9], 80), CLIENT));
