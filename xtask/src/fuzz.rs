@@ -26,7 +26,7 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1";
 
-/// What libFuzzer is told beside the usual, by target. An input of `classes` is a list of choices, of
+/// Options of libFuzzer beside the usual ones, by target. An input of `classes` is a list of choices, of
 /// which a graph takes up to some hundred; libFuzzer alone tries short ones for long.
 const OPTIONS: &[(&str, &[&str])] = &[("classes", &["-len_control=0", "-max_len=160"])];
 

@@ -433,7 +433,7 @@ impl<'a> ElementBuilder<'a> {
         self.world.shared.get(self.name().into(), make)
     }
 
-    /// The same of another element, whose replicas may be made later.
+    /// Likewise for another element, whose replicas may be made later.
     pub fn shared_of<T: Any + Send + Sync>(
         &self,
         ElementRef(element): ElementRef,

@@ -32,7 +32,7 @@ impl<T: Default> Chunks<T> {
         self.chunks.get(chunk)?.get_or_init(fill).get(at)
     }
 
-    /// The same of a chunk that is there.
+    /// Likewise for an existing chunk.
     #[inline]
     pub(super) fn get(&self, number: u64) -> Option<&T> {
         let (chunk, at) = self.split(number)?;

@@ -76,7 +76,7 @@ pub(super) struct Recorded {
 /// A time that has been taken out of the record.
 const TAKEN: u64 = u64::MAX;
 
-/// What there is under a number.
+/// Time recorded under a number, or why there is none.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A time, in nanoseconds: the record has it no longer.
@@ -88,7 +88,7 @@ pub(super) enum Found {
 }
 
 impl Record {
-    /// What was recorded; `None` before the element is made.
+    /// Returns the recorded times; `None` before the element is made.
     pub(super) fn get(&self) -> Option<&Recorded> {
         self.0.get()
     }

@@ -39,7 +39,7 @@ struct Task {
     again: bool,
 }
 
-/// What tasks that are ready are ordered by: the pass, and when it became ready.
+/// Sort key of ready tasks: the pass, and when it became ready.
 pub(crate) type Turn = (u64, u64);
 
 impl Task {

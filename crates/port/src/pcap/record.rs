@@ -71,7 +71,7 @@ impl<Now: FnMut() -> u64 + Send> Recorder<Now> {
         Self { port, output, packet_times, cooked: None, now, counters: Counters::shared() }
     }
 
-    /// The same as a cooked capture.
+    /// Likewise as a cooked capture.
     pub(super) fn cooked(self) -> Self {
         Self { cooked: Some(Vec::with_capacity(HEADER + usize::from(u16::MAX))), ..self }
     }

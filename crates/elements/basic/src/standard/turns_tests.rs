@@ -59,7 +59,7 @@ fn readers_that_poll_look_behind_those_that_bring_packets() {
     all_arrive(&five_of_eight("InfiniteSource(LIMIT 800) -> SimpleQueue(5)"), "500");
 }
 
-/// The same where the task that brings packets sleeps, and another one takes many turns.
+/// Likewise where the task that brings packets sleeps, and another one takes many turns.
 #[test]
 fn readers_that_poll_look_behind_those_that_wake_others() {
     let path = five_of_eight("InfiniteSource(LIMIT 800, BURST 1) -> Queue(5)");
