@@ -303,7 +303,7 @@ impl Tracker {
             drop(entry);
             match relation {
                 PacketRelation::Valid | PacketRelation::Tolerated => {
-                    state = state & !NEW | ESTABLISHED | answers
+                    state = state & !NEW | ESTABLISHED | answers;
                 }
                 PacketRelation::New => state |= NEW,
                 PacketRelation::Invalid => state = INVALID,
