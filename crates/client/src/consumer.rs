@@ -7,7 +7,7 @@ use std::{
 
 use linerate_cluster::{
     figures::{FigureView, Figures},
-    wire::{Access, Reply, Request},
+    wire::{Access, Reason, Reply, Request},
 };
 use linerate_memory::{
     Arena, Frame, PoolCache,
@@ -58,6 +58,8 @@ pub struct Consumer {
     ahead: Frame,
     /// Times nothing was found, since the last look at the server.
     idle: u32,
+    /// The reason the server has given for the end of this consumer.
+    ended: Option<Reason>,
     /// Closed last: it tells the server that the memory is let go.
     connection: Connection,
 }
@@ -110,6 +112,7 @@ impl Consumer {
             line: line as usize % linerate_cluster::figures::LINES,
             ahead: Frame::new(BURST),
             idle: 0,
+            ended: None,
             connection,
         })
     }
@@ -348,7 +351,7 @@ impl Consumer {
         while !self.fetch()? {
             self.events.forget();
             self.look_at_server()?;
-            if self.member.arm() {
+            if self.ahead.is_empty() && self.member.arm() {
                 return Ok(true);
             }
         }
@@ -377,13 +380,23 @@ impl Consumer {
         give_back(&mut self.member, &mut self.pool, self.spare, &mut self.burst)
     }
 
+    /// Fails when the server has ended, or has ended this consumer, and no packets are left: the last
+    /// ones may have come since the caller looked for them.
     fn look_at_server(&mut self) -> Result<(), ClientError> {
         self.idle = 0;
-        match self.connection.receive_reply()? {
-            None => Ok(()),
-            Some((Reply::Ended(reason), _)) => Err(ClientError::Ended(reason)),
-            Some(_) => Err(ClientError::Protocol("nothing was asked")),
-        }
+        let end = match self.ended {
+            Some(reason) => ClientError::Ended(reason),
+            None => match self.connection.receive_reply() {
+                Ok(None) => return Ok(()),
+                Ok(Some((Reply::Ended(reason), _))) => {
+                    self.ended = Some(reason);
+                    ClientError::Ended(reason)
+                }
+                Ok(Some(_)) => return Err(ClientError::Protocol("nothing was asked")),
+                Err(error) => error,
+            },
+        };
+        if end.is_end() && self.fetch()? { Ok(()) } else { Err(end) }
     }
 }
 

@@ -536,8 +536,9 @@ impl BrokerThread {
 
     /// Tells a consumer to go.
     fn end(&mut self, at: usize, endpoint: usize, reason: Reason) {
-        send_reply(&self.clients[at].socket, &Reply::Ended(reason));
         let writes = self.dispatcher().end(endpoint);
+        // No packet comes behind this: the client takes what is there and leaves.
+        send_reply(&self.clients[at].socket, &Reply::Ended(reason));
         let until = (!writes).then(|| Instant::now() + DETACH_TIMEOUT);
         self.clients[at].role = Role::Leaving(endpoint, until);
     }
