@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn faults_of_an_archive_are_named() {
         let short = format!("!<arch>\n{}Idle", header("config", "9"));
         let tail = format!("!<arch>\n{}IdleX", header("config", "4"));
         let size = format!("!<arch>\n{}Idle", header("config", "x"));

@@ -424,7 +424,7 @@ mod tests {
 
     /// The code holds also where an element could not be initialized for that reason.
     #[test]
-    fn what_a_configuration_would_cut_off_has_its_code() {
+    fn a_configuration_that_disconnects_the_host_has_its_code() {
         let refused = OpenError::Disconnects {
             port: "xdp:eth0".into(),
             interface: "eth0".into(),

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_stream() {
+    fn errors_of_a_profile_name_the_stream() {
         let cases = [
             ("", "no stream"),
             ("stream = 1", "no stream"),

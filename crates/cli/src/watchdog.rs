@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_ended_owes_no_sign_of_life() {
+    fn an_ended_worker_owes_no_sign_of_life() {
         let (mut ends, mut goes_on) = (Meter::new(), Meter::new());
         let readers = vec![ends.reader(), goes_on.reader()];
         let workers = MeteredWorkers { readers, doing: "work".into() };

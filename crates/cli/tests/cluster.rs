@@ -165,7 +165,7 @@ fn programs_attach_are_shown_changed_detached_and_nothing_is_left() {
 }
 
 #[test]
-fn what_is_recorded_has_the_time_it_was_received_at_and_the_newest_files_are_kept() {
+fn recorded_packets_have_their_reception_time_and_the_newest_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let address = folder.path().join("r.sock").to_str().unwrap().to_owned();
     let config = "RatedSource(LENGTH 60, RATE 20000, LIMIT -1) -> SetTimestamp(1700000000.5) \
@@ -238,7 +238,7 @@ fn memory_is_said_before_it_is_taken() {
 
 /// The memory of isolated programs beside the arena, as predicted and as mapped.
 #[test]
-fn memory_of_programs_own_is_what_was_said() {
+fn memory_of_isolated_programs_is_as_predicted() {
     let socket = format!("@linerate-precompute-{}", std::process::id());
     let config = "Idle -> ConsumerFanOut(shared, copied, CELLS 100, ISOLATED copied);
         Idle -> ConsumerBalancer(one if tcp where src port 80, two, ISOLATED \"one two\", CELLS 5);
@@ -299,7 +299,7 @@ fn a_server_that_cannot_listen_says_so() {
 /// An inline consumer is stopped, goes on, is killed and comes again: traffic goes on, or stops, as
 /// the configuration says, and arrives in order, and nothing of it twice.
 #[test]
-fn who_is_asked_about_packets_may_be_stopped_and_killed() {
+fn an_inline_consumer_may_be_stopped_and_killed() {
     let folder = tempfile::tempdir().unwrap();
     for (fail, access) in
         [("open", "read"), ("open", "write"), ("closed", "write"), ("open", "isolated")]

@@ -52,7 +52,7 @@ const LIBRARY: &str =
     "elementclass Half { input -> r :: RoundRobinSwitch -> output; r[1] -> Discard }";
 
 #[test]
-fn a_program_does_what_the_configuration_does() {
+fn a_program_acts_as_its_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     fs::write(here.join("count.click"), CONFIGURATION).unwrap();
@@ -139,7 +139,7 @@ fn controlled_and_ended(here: &Path) {
 }
 
 #[test]
-fn what_cannot_be_is_said_before_anything_is_built() {
+fn impossible_programs_are_refused_before_the_build() {
     let folder = tempfile::tempdir().unwrap();
     let cases: [(&[&str], i32, &str); 6] = [
         (&["-e", "Idle"], 2, "-o PROGRAM"),

@@ -498,7 +498,7 @@ fn flows_of_a_switch_are_read_and_changed() {
 }
 
 #[test]
-fn what_is_wrong_with_flows_is_shown() {
+fn errors_of_flows_are_marked_in_their_text() {
     let switch = FlowSwitch::start();
     let output = switch.flow(&["add", "ip,nw_dts=10.0.0.1,actions=drop"]);
     assert_eq!(output.status.code(), Some(2));

@@ -303,7 +303,7 @@ fn a_server_that_floods_is_given_up() {
 
 /// A listener that never accepts: its queue is full, and connecting waits.
 #[test]
-fn a_listener_that_takes_nobody_is_given_up() {
+fn a_listener_that_never_accepts_is_given_up() {
     let account = Account::new();
     let path = account.folder.path().join("full.sock");
     let _listener = UnixListener::bind(&path).unwrap();

@@ -192,7 +192,7 @@ fn a_void_point_is_measured_again() {
 }
 
 #[test]
-fn what_a_machine_cannot_do_is_kept_with_its_reason() {
+fn unsupported_points_are_kept_with_their_reason() {
     let folder = tempfile::tempdir().unwrap();
     let spec = r#"{"kind": "forward", "workers": 5000}"#;
     let output = succeed(&["point", spec, "--dir", folder.path().to_str().unwrap()]);
@@ -232,7 +232,7 @@ fn a_point_is_one_line_however_often_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_no_point_is_refused() {
+fn wrong_specs_are_refused() {
     for (spec, part) in [
         (r#"{"kind": "forward", "brust": 4}"#, "unknown field `brust`, expected one of"),
         (r#"{"kind": "fly"}"#, "unknown variant `fly`"),

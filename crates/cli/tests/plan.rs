@@ -100,7 +100,7 @@ fn near(found: &Value, wanted: f64) {
 }
 
 #[test]
-fn a_plan_sums_what_elements_cost() {
+fn a_plan_sums_the_costs_of_elements() {
     let dir = results();
     printed(dir.path(), &["lab", "calibrate", "."]);
     let one = "InfiniteSource -> Counter -> Discard";
@@ -177,7 +177,7 @@ fn rules_are_measured_as_they_are_and_the_answer_is_checked() {
 
 /// All accepted configurations are answered: also those whose packets come from no port.
 #[test]
-fn what_goes_by_the_clock_is_answered() {
+fn configurations_driven_by_timers_are_planned() {
     let dir = results();
     printed(dir.path(), &["lab", "calibrate", "."]);
     let found = plan(dir.path(), &["-e", "Idle -> Discard"]);
@@ -243,7 +243,7 @@ fn costs_that_are_missing_name_the_run_that_measures_them() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_said() {
+fn errors_of_a_plan_say_the_next_step() {
     let dir = results();
     let error = refused(dir.path(), &["plan", ".", "-e", "Idle -> Discard"]);
     assert!(error.contains("cannot read ./calibration.json"), "{error}");

@@ -292,7 +292,7 @@ fn on_terminal(arguments: &[&str], environment: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_terminal_shows_what_it_can_and_its_user_wants() {
+fn a_terminal_shows_colours_unless_they_are_unwanted() {
     let wrong = ["check", "-e", "Idle -> Discrad"];
     assert!(on_terminal(&wrong, &[]).contains("\x1b["));
     assert!(on_terminal(&wrong, &[("NO_COLOR", "")]).contains("\x1b["));
@@ -343,7 +343,7 @@ fn fails(arguments: &[&str], code: i32, reason: &str) {
 }
 
 #[test]
-fn what_is_wrong_is_shown_and_has_its_exit_code() {
+fn errors_are_shown_and_have_their_exit_code() {
     fails(&["run", "-e", "Idle -> Discrad"], 8, "did you mean 'Discard'?");
     fails(&["check", "-e", "Idle -> Queue(x) -> Discard"], 8, "CAPACITY: invalid number");
     fails(&["check", "-e", "Idle -> Queue -> Queue -> Discard"], 8, "pull output 0");
@@ -380,7 +380,7 @@ fn a_signal_right_behind_the_start_ends_a_run_in_order() {
 
 /// One error for one interface that is not there, and one for a variable that is misspelt.
 #[test]
-fn what_is_missing_is_named_once() {
+fn a_missing_interface_is_named_once() {
     let router = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router.click");
     let router = router.to_str().unwrap();
     let said = |arguments: &[&str], code: i32| {
@@ -458,7 +458,7 @@ fn a_graph_is_shown_in_every_format() {
 }
 
 #[test]
-fn a_changed_file_replaces_what_runs() {
+fn a_changed_file_replaces_the_running_configuration() {
     let folder = Folder::new("watch");
     let path = folder.0.join("router.click");
     fs::write(&path, "i :: InfiniteSource -> c :: Counter -> Discard").unwrap();
@@ -616,7 +616,7 @@ fn standard_output_has_the_packets_alone_when_they_go_there() {
 }
 
 #[test]
-fn an_output_nobody_reads_ends_a_command_and_a_full_one_is_said() {
+fn a_closed_output_ends_a_command_and_a_full_one_is_an_error() {
     for arguments in [&["completions", "bash"][..], &["elements"], &["elements", "Queue"]] {
         let closed = {
             let mut child = linerate(arguments);

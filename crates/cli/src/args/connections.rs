@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_usual() {
+    fn values_not_given_have_defaults() {
         let made = group("").unwrap();
         assert_eq!((made.request, made.response, made.requests), (100, 1000, 1));
         assert_eq!((made.rate, made.concurrent, made.mss), (None, 1000, 1460));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_values_are_refused() {
         for (line, expected) in [
             ("--src 10.0.0.1 --dst 2001:2::1", "all IPv4 or all IPv6"),
             ("--gateway 10.0.0.1 --ipv6", "all IPv4 or all IPv6"),

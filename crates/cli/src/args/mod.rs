@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sink_answers_is_said_behind_an_equals_sign() {
+    fn addresses_answered_by_a_sink_follow_an_equals_sign() {
         let answer = |words: &[&str]| {
             let line = ["linerate", "sink"].iter().chain(words);
             let Command::Sink(args) = Cli::try_parse_from(line).unwrap().command else {
@@ -530,7 +530,7 @@ mod tests {
 
     /// Commands that receive from a port, and may take it from the host, have the option for that.
     #[test]
-    fn only_those_who_receive_may_disconnect() {
+    fn only_receiving_commands_may_disconnect() {
         for (line, may) in [
             (&["forward", "null:", "null:"][..], true),
             (&["sink", "null:"], true),

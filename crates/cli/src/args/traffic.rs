@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_test_addresses() {
+    fn addresses_not_given_are_test_addresses() {
         let made = traffic("--size 128,256 --dst 198.19.0.0/24 --sport 1-9").unwrap();
         assert!(!made.ipv6 && made.sizes.largest() == 256);
         let varied = made.variation;

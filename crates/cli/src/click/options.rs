@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_click_says_about_wrong_ones() {
+    fn wrong_options_have_clicks_messages() {
         for (line, message) in [
             (&["--bogus"][..], "unrecognized option '--bogus'"),
             (&["-qZ"], "unrecognized option '-Z'"),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_the_options_is_sorted() {
+    fn sections_behind_the_options_are_sorted() {
         let after = "Examples:\n  a\n      b\n\nOne.\n\nTwo.";
         assert_eq!(sections(after), [("NOTES", "One.\n\nTwo."), ("EXAMPLES", "  a\n      b")]);
     }

@@ -170,7 +170,7 @@ fn configuration(
     let Estimated { calibration, firm, scenario, lines } = estimated;
     let mut found = PlanResult::new(args, calibration, scenario, lines);
     found.firm = Some(found.interval_of(args, &firm));
-    found.say_what_is_not_known(args, library, calibrated, &sampled.visits);
+    found.print_unknown_costs(args, library, calibrated, &sampled.visits);
     Ok(PlanResult { assumed: Some(assumed), checked, ..found })
 }
 
@@ -354,7 +354,7 @@ impl PlanResult {
     }
 
     /// Prints the costs that were never measured, or not as here, and their effect on the interval.
-    fn say_what_is_not_known(
+    fn print_unknown_costs(
         &self,
         args: &Plan,
         library: &Library,

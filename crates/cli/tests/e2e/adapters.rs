@@ -204,7 +204,7 @@ fn python(text: &str) -> Command {
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_no_point_or_spec_is_named_by_its_line() {
+fn lines_without_a_point_or_spec_are_named() {
     require("dask-worker");
     let scratch = Scratch::new();
     let (specs, results) = (scratch.file("specs.jsonl"), scratch.file("results"));

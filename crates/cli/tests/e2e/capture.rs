@@ -211,7 +211,7 @@ fn addressed_pair() -> (Namespace, Namespace) {
 /// and only of those asked for.
 #[test]
 #[ignore = "needs root"]
-fn capturing_disturbs_nobody() {
+fn capturing_disturbs_no_traffic() {
     for port in ["xdp:b0", "packet:b0", "b0"] {
         let (a, b) = addressed_pair();
         let mut echo = Echo::start(&a, &b);
@@ -264,7 +264,7 @@ fn a_direction_alone_can_be_captured() {
 /// its own.
 #[test]
 #[ignore = "needs root"]
-fn nobody_takes_what_the_host_uses_without_saying_so() {
+fn no_command_takes_an_interface_in_use_without_confirmation() {
     let (a, b) = addressed_pair();
     let mut echo = Echo::start(&a, &b);
     let scratch = Scratch::new();
@@ -290,7 +290,7 @@ fn nobody_takes_what_the_host_uses_without_saying_so() {
 /// Segments that the sender left to its interface to make are decided on one by one.
 #[test]
 #[ignore = "needs root"]
-fn filters_see_segments_and_not_what_they_were_merged_to() {
+fn filters_see_segments_and_not_merged_packets() {
     let (a, b) = addressed_pair();
     for (namespace, interface) in [(&a, "a0"), (&b, "b0")] {
         namespace
@@ -456,7 +456,7 @@ fn a_capture_beside_an_xdp_port_warns() {
 /// tcpdump, at one end, writes a file; replayed to a link, tcpdump at its other end gets the same.
 #[test]
 #[ignore = "needs root"]
-fn what_tcpdump_writes_is_replayed_byte_for_byte() {
+fn captures_of_tcpdump_are_replayed_byte_for_byte() {
     let scratch = Scratch::new();
     let recording = scratch.file("recording.pcap");
     {

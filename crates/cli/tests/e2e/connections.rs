@@ -32,7 +32,7 @@ fn pair() -> [Namespace; 2] {
 /// Both sides have equal counts, on ports of all kinds and over both families.
 #[test]
 #[ignore = "needs root"]
-fn a_sink_answers_what_is_opened() {
+fn a_sink_answers_opened_connections() {
     let [a, b] = pair();
     let scratch = Scratch::new();
     for ipv6 in [false, true] {
@@ -111,7 +111,7 @@ fn serve(listener: &TcpListener, waits: bool) -> Vec<Vec<u8>> {
 /// that the kernel understands.
 #[test]
 #[ignore = "needs root"]
-fn the_kernel_answers_what_is_opened() {
+fn the_kernel_answers_opened_connections() {
     let [a, b] = pair();
     b.add_address("b0", "198.18.0.2/16");
     let scratch = Scratch::new();
@@ -167,7 +167,7 @@ fn connections_pass_a_nat() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_open_is_given_up_on_both_sides() {
+fn open_connections_end_on_both_sides() {
     let [a, b] = pair();
     let scratch = Scratch::new();
     let file = profile(&scratch, "concurrent = 20\nthink = \"1h\"");
@@ -183,7 +183,7 @@ fn what_is_open_is_given_up_on_both_sides() {
 
 #[test]
 #[ignore = "needs root"]
-fn who_is_not_there_is_named() {
+fn an_absent_host_is_named() {
     let [a, _b] = pair();
     let scratch = Scratch::new();
     let file = profile(&scratch, "dst = \"198.19.0.7\"");
@@ -192,7 +192,7 @@ fn who_is_not_there_is_named() {
 }
 
 #[test]
-fn what_connections_cannot_be_is_refused() {
+fn options_that_are_not_for_connections_are_refused() {
     let scratch = Scratch::new();
     let file = profile(&scratch, "rate = 5");
     let ended = linerate(&format!("generate null: --rate 5pps --profile {file}"));

@@ -226,7 +226,7 @@ fn a_slave_takes_over_without_loss() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_open_vswitchs_client_asks_is_answered() {
+fn requests_of_open_vswitchs_client_are_answered() {
     let net = Net::new();
     let _shown = PrintOnDrop(&net);
     let _switch = net.switch(&["ptcp:6653:127.0.0.1"]);

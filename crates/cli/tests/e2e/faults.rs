@@ -453,7 +453,7 @@ fn unknown_interfaces_come_with_a_suggestion() {
 }
 
 #[test]
-fn names_that_make_no_sense_say_what_does() {
+fn wrong_names_come_with_right_ones() {
     linerate("forward nul: null:").failed(2, &["no driver \"nul\"", "did you mean null"]);
     linerate("forward null:?sice=60 null:").failed(2, &["no option \"sice\"", "size"]);
     linerate("forward --bidirectional null: null:").failed(2, &["two ports"]);

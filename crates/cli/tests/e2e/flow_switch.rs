@@ -154,7 +154,7 @@ const CHECK: u64 = 4;
 
 #[test]
 #[ignore = "needs root"]
-fn what_collectors_decode_is_what_went_through() {
+fn collectors_decode_the_forwarded_traffic() {
     for driver in DRIVERS {
         let mut net = Net::new(driver);
         let records = Collector::start(&net, "nfcapd", 4739);
@@ -291,7 +291,7 @@ fn keys(issued: &IssuedCert) -> String {
 
 #[test]
 #[ignore = "needs root"]
-fn every_command_goes_by_tls_and_only_for_who_is_vouched_for() {
+fn every_command_goes_by_tls_and_only_with_a_trusted_certificate() {
     let mut net = Net::new("packet");
     let ours = Authority::new(net.scratch.path(), "ours");
     let theirs = Authority::new(net.scratch.path(), "theirs");

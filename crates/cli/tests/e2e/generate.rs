@@ -144,7 +144,7 @@ fn the_sink_tells_loss_duplication_and_reordering() {
 /// The generator's count of frames that the kernel refused is right.
 #[test]
 #[ignore = "needs root"]
-fn what_the_kernel_refuses_is_counted() {
+fn frames_that_the_kernel_refuses_are_counted() {
     let lab = Lab::new();
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");

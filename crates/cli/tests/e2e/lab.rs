@@ -156,7 +156,7 @@ fn latency_and_bursts_of_a_known_queue() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn senseless_measurements_are_refused() {
     let device = "-e FromPort($IN)->ToPort($OUT)";
     linerate(&format!("lab ndr {device} --dst 10.0.0.1"))
         .failed(2, &["10.0.0.1", "RFC 6815", "--isolated"]);

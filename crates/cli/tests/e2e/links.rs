@@ -10,7 +10,7 @@ use crate::{
 
 #[test]
 #[ignore = "needs root"]
-fn a_port_mirror_keeps_what_passed() {
+fn a_port_mirror_keeps_the_passed_packets() {
     mirror("");
 }
 

@@ -91,7 +91,7 @@ fn a_forwarder_follows_a_peer_that_dies_and_comes_back() {
 /// down, and the others go on.
 #[test]
 #[ignore = "needs root"]
-fn a_switch_forgets_who_was_behind_a_link_that_went_down() {
+fn a_switch_forgets_hosts_behind_a_link_that_went_down() {
     let lab = Lab::new();
     let middle = lab.namespace("switch");
     let a = host(&lab, &middle, "a", "pa", "198.18.0.1/24");
@@ -193,7 +193,7 @@ fn commands_on_ports_share_memory_with_testpmd() {
 /// `lab ndr` over one, with DPDK's testpmd as the device.
 #[test]
 #[ignore = "needs root"]
-fn a_search_finds_what_testpmd_forwards_from_memory_to_memory() {
+fn a_search_finds_the_rate_of_testpmd_from_memory_to_memory() {
     let lab = Lab::new();
     let namespace = lab.namespace("n");
     // A search opens its port anew for each trial, and testpmd (22.11) dies in net_memif when a

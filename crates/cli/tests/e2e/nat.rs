@@ -150,7 +150,7 @@ fn share(arguments: &str) {
 
 #[test]
 #[ignore = "needs root"]
-fn errors_find_who_they_are_for() {
+fn errors_reach_the_host_of_their_flow() {
     let net = net("OUTSIDE_MTU=1400");
     let [one, two] = &net.inside;
     for method in ["--udp", "--icmp", "--tcp"] {
@@ -171,7 +171,7 @@ fn errors_find_who_they_are_for() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_comes_in_fragments_is_translated_as_well() {
+fn fragments_are_translated() {
     let net = net("--buffer-size 16K");
     let shown = ping_text(&net.inside[1], &["-s", "4000"], WORLD);
     assert!(shown.contains(&format!("4008 bytes from {WORLD}")), "{shown}");

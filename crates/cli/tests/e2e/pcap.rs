@@ -253,7 +253,7 @@ fn two_captures_and_an_injector_share_a_port_through_a_cluster() {
 /// an error.
 #[test]
 #[ignore = "needs root"]
-fn a_loop_sends_all_and_is_told_what_becomes_of_it() {
+fn a_loop_sends_all_frames_and_gets_an_error_when_the_link_is_lost() {
     const COUNT: u64 = 30_000;
     let lab = Lab::new();
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));

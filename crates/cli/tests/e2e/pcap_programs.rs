@@ -441,7 +441,7 @@ fn programs_that_ask_hear_the_same_in_memory() {
 /// them.
 #[test]
 #[ignore = "needs root"]
-fn who_gives_up_his_rights_captures_by_xdp_through_a_cluster() {
+fn programs_that_give_up_rights_capture_by_xdp_through_a_cluster() {
     let (lab, scratch) = (Lab::new(), Scratch::new());
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");
@@ -518,7 +518,7 @@ print(given, *statistics)
 /// A slow program is told its losses, to the packet.
 #[test]
 #[ignore = "needs root"]
-fn what_a_slow_program_loses_is_counted() {
+fn losses_of_a_slow_program_are_counted() {
     const SENT: u32 = 5000;
     let (lab, scratch) = (Lab::new(), Scratch::new());
     let cluster = scratch.file("cluster");

@@ -291,7 +291,7 @@ fn written(client: &mut Client, found: &[ListedHandler]) -> BTreeMap<String, Str
 }
 
 /// As another user: all writes that could change anything are refused, and nothing changes.
-fn nobody_changes_anything(text: &str, more: &[&str]) -> usize {
+fn assert_nothing_changes(text: &str, more: &[&str]) -> usize {
     let mut victim = Victim::start(text, more);
     let mut root = victim.connect(0, false);
     let found = handlers(&mut root);
@@ -333,28 +333,28 @@ fn nobody_changes_anything(text: &str, more: &[&str]) -> usize {
 }
 
 /// In all configurations, which are made where their devices and files can be opened.
-fn nobody_changes_anything_anywhere(more: &[&str]) {
+fn assert_no_configuration_changes(more: &[&str]) {
     let texts = Lab::new().namespace("examples").enter(configurations);
-    let handlers: usize = texts.iter().map(|text| nobody_changes_anything(text, more)).sum();
+    let handlers: usize = texts.iter().map(|text| assert_nothing_changes(text, more)).sum();
     assert!(handlers > 2000, "{handlers} handlers");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn another_user_changes_nothing() {
-    nobody_changes_anything_anywhere(&[]);
+    assert_no_configuration_changes(&[]);
 }
 
 #[test]
 #[ignore = "needs root"]
 fn another_user_changes_nothing_where_the_configuration_may_be_replaced() {
-    nobody_changes_anything_anywhere(&["--allow-reconfigure"]);
+    assert_no_configuration_changes(&["--allow-reconfigure"]);
 }
 
 /// The right to write is none to open anything: no file comes to be, no port, and no script runs.
 #[test]
 #[ignore = "needs root"]
-fn who_may_write_opens_nothing() {
+fn a_writer_opens_no_file_or_port() {
     let texts = Lab::new().namespace("examples").enter(configurations);
     let done: u32 = texts.iter().map(|text| a_writer_opens_nothing(text)).sum();
     assert!(done > 300, "{done} handlers were called");

@@ -13,7 +13,7 @@ fn net(arguments: &str) -> HostPair {
 
 #[test]
 #[ignore = "needs root"]
-fn hosts_reach_each_other_and_are_told_what_is_wrong() {
+fn hosts_reach_each_other_and_get_icmp_errors() {
     let HostPair { left: a, right: b, middle: router, program } = net("RIGHT_MTU=1280");
     let reply = ping_text(&b, &[], "2001:db8:0:1::2");
     assert!(reply.contains("ttl=63"), "{reply}");

@@ -301,7 +301,7 @@ impl Pair {
 /// behind a port that went are forgotten.
 #[test]
 #[ignore = "needs root"]
-fn ports_come_and_go_and_nobody_else_notices() {
+fn ports_come_and_go_without_loss_at_others() {
     let mut switch =
         Switch::start("--socket %/socket a=memif:%/a b=consumer: bystander=memif:%/bystander");
     let a = Host::memif(1, &switch.file("a"));
@@ -400,7 +400,7 @@ impl Drop for StopOnDrop<'_> {
 /// learnt anew.
 #[test]
 #[ignore = "needs root"]
-fn who_was_behind_a_program_that_dies_is_forgotten() {
+fn hosts_behind_a_program_that_dies_are_forgotten() {
     let switch = Switch::start("--socket %/socket a=memif:%/a b=consumer: c=consumer:");
     let socket = switch.file("socket");
     let mut a = Host::memif(1, &switch.file("a"));
@@ -562,7 +562,7 @@ fn noise(turn: u64) -> Vec<u8> {
 /// all in order. The flood loses its own frames.
 #[test]
 #[ignore = "needs root"]
-fn who_does_not_read_floods_or_writes_garbage_harms_nobody() {
+fn programs_that_do_not_read_flood_or_write_garbage_harm_no_other() {
     let abstract_name = |name: &str| format!("@linerate-e2e-{}-{name}", std::process::id());
     let [foul_memif, foul_vhost, socket] = ["memif", "vhost", "socket"].map(abstract_name);
     let switch = Switch::start(&format!(
@@ -659,7 +659,7 @@ fn until(ends: &AtomicBool, mut once: impl FnMut(u64)) -> u64 {
 /// address gets the frames to it, as on every switch.
 #[test]
 #[ignore = "needs root"]
-fn who_says_to_be_another_gets_nothing_of_his() {
+fn a_forged_source_address_gets_no_frames() {
     let switch =
         Switch::start("--vlans a=memif:%/a b=memif:%/b c=memif:%/c --mac a=02:00:00:00:00:01");
     let mut pair =
@@ -740,7 +740,7 @@ fn a_kernel_a_cable_and_testpmd_reach_each_other() {
 /// Impossible requests are refused, with advice, and change nothing.
 #[test]
 #[ignore = "needs root"]
-fn what_a_switch_cannot_do_changes_nothing() {
+fn impossible_requests_change_nothing() {
     let switch = Switch::start("a=memif:%/a");
     let control = switch.file("control");
     let at = |words: &str| linerate(&format!("switch {words} --control {control}"));

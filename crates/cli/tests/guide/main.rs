@@ -116,7 +116,7 @@ fn configurations_are_accepted() {
 }
 
 #[test]
-fn commands_in_memory_do_what_it_says() {
+fn commands_in_memory_do_as_the_guide_says() {
     let pages = pages();
     let runs: Vec<_> = blocks(&pages, "console run").collect();
     assert!(runs.len() > 10, "{} blocks", runs.len());
@@ -144,7 +144,7 @@ fn assert_shown(page: &str, block: &Block, output: &Output) {
 
 #[test]
 #[ignore = "needs root"]
-fn commands_on_interfaces_do_what_it_says() {
+fn commands_on_interfaces_do_as_the_guide_says() {
     for program in ["ip", "unshare", "ping"] {
         linerate_testlab::require(program);
     }
@@ -230,7 +230,7 @@ echo 'FromPort(packet:eth1) -> Queue -> ToPort(packet:eth2);' > router.click
 
 #[test]
 #[ignore = "needs root"]
-fn what_it_says_of_interfaces_works_on_them() {
+fn commands_and_configurations_for_interfaces_work_on_them() {
     for program in ["ip", "unshare", "tcpdump"] {
         linerate_testlab::require(program);
     }

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_has_closed_the_connection() {
+    fn a_reset_or_broken_pipe_is_a_closed_connection() {
         for kind in [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset] {
             assert_eq!(broken(kind.into()).to_string(), CLOSED);
         }

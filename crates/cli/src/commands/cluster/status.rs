@@ -290,13 +290,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_what_is_in_them() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         let rows = vec![vec!["a".to_string(), "1,000".into()], vec!["longer".into(), "1".into()]];
         assert_eq!(table(&["name", "n"], rows), "name        n\na       1,000\nlonger      1\n");
     }
 
     #[test]
-    fn who_is_absent_has_no_process() {
+    fn an_absent_consumer_has_no_process() {
         let of = Figures { process: 7, access: 1, ..Figures::default() };
         assert_eq!(begun("x".into(), &of), ["x", "-", "-"]);
         let there = Figures { state: 1, ..of };

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_are_of_what_was_compiled_now() {
+    fn progress_names_freshly_compiled_crates_alone() {
         let line = |fresh| {
             format!(
                 "{{\"reason\":\"compiler-artifact\",\"target\":{{\"name\":\"x\"}},\"fresh\":{fresh}}}"
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_advice_for_what_users_can_mend() {
+    fn errors_that_users_can_mend_come_with_advice() {
         let folder = Origin::Folder("/src".into());
         let explained = |complaint: &str| explained(complaint, &folder);
         assert!(explained("error: linker `cc` not found\n").contains("install gcc"));

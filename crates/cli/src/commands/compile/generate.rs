@@ -331,7 +331,7 @@ mod tests {
 
     /// The guide shows the generated file.
     #[test]
-    fn the_guide_shows_what_is_generated() {
+    fn the_guide_shows_the_generated_program() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let read = |path: &str| std::fs::read_to_string(format!("{root}/{path}")).unwrap();
         let text = read("examples/first.click");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_is_in_the_program() {
+    fn the_program_has_text_variables_and_devices() {
         let mut description = description("a `b`/x y.click", "Idle -> Discard");
         description.variables.push(("DEV".into(), "a\"b".into()));
         description.devices.push(("0".into(), "null:".into()));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_overwritten_unless_it_is_a_program() {
+    fn a_file_is_not_overwritten_unless_it_is_a_program() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.click");
         fs::write(&file, "Idle").unwrap();

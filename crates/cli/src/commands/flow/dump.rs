@@ -320,7 +320,7 @@ table 1: 1 flow, 5,000 packets
     }
 
     #[test]
-    fn rates_are_of_what_came_since() {
+    fn rates_count_packets_since_the_last_dump() {
         let before = LastCounts::from_flows(&[
             flow("ip,actions=drop", 100, 1),
             flow("arp,actions=drop", 9, 1),

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_changed() {
+    fn only_different_flows_are_changed() {
         let syntax = Syntax::new(Version::V13);
         let flow = |text: &str| syntax.flow(text, FlowModCommand::Add).unwrap();
         let stats = |text: &str| {

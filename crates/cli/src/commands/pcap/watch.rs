@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_has_what_its_members_have_started() {
+    fn a_family_has_the_children_of_its_members() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         assert!(family(std::process::id()).contains(&child.id()));
         child.kill().unwrap();

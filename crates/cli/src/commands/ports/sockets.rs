@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_about_memory_is_not_listed() {
+    fn sockets_without_shared_memory_are_not_listed() {
         let ports = |one: Listener| uses(&one).into_iter().map(|one| one.port).collect::<Vec<_>>();
         let udev = listener("/run/udev/control", SocketKind::Seqpacket, "systemd-udevd", &[]);
         assert!(ports(udev).is_empty());

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded() {
+    fn queues_are_bounded_by_the_packet_memory() {
         let settings = settings();
         let waiting = |ports: &[Port], groups| Waiting::new(&settings, ports.len(), groups);
         for (count, expected, queue, burst) in [
@@ -390,7 +390,7 @@ mod tests {
 
     /// The statements of help and the guide on ports and memory hold.
     #[test]
-    fn memory_has_room_for_what_help_says() {
+    fn memory_has_room_for_as_many_ports_as_the_help_says() {
         let settings = |arena| {
             let (arena, buffer_size) = (Some(arena), None);
             let memory = Memory { arena, buffer_size, no_huge: true, numa_node: None };

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_says_what_to_do() {
+    fn refused_ports_come_with_advice() {
         let mut switch = switch();
         add(&mut switch, "a=tap:a").unwrap();
         for (spec, advice) in [

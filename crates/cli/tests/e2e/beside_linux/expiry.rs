@@ -23,7 +23,7 @@ fn step<'a>(all: &'a [Step], name: &str) -> &'a Step {
 /// The time becomes shorter when hosts are known already.
 #[test]
 #[ignore = "needs root"]
-fn a_switch_forgets_who_is_silent() {
+fn a_switch_forgets_silent_hosts() {
     const SCRIPT: &str = include_str!("expiry_switch.py");
     let kernels = net(3);
     bridge(&kernels.middle, &["p0", "p1", "p2"]);
