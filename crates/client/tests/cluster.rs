@@ -237,7 +237,7 @@ fn packets_before_the_end_of_the_server_arrive() {
 }
 
 #[test]
-fn what_is_granted_is_what_all_elements_agree_to() {
+fn a_grant_is_the_least_of_all_elements() {
     let server = Server::new();
     let to = |name: &str, granted| ConsumerHandle::to_send(&server.broker, name, granted).unwrap();
     let attach = |name: &str| Consumer::attach(&server.address, name).unwrap();
@@ -275,7 +275,7 @@ fn what_is_granted_is_what_all_elements_agree_to() {
 }
 
 #[test]
-fn what_waits_is_counted_once_for_those_who_are_not_there() {
+fn packets_for_absent_consumers_are_counted_once_while_they_wait() {
     let mut server = Server::new();
     server.add("here", &["slow"], Granted { cells: 8, ..READ });
     server.add("gone", &["nobody"], READ);
@@ -391,7 +391,7 @@ fn a_program_is_gone_when_its_last_packets_have_arrived() {
 }
 
 #[test]
-fn a_reader_writes_nothing_and_sends_what_it_has_seen() {
+fn a_reader_writes_nothing_and_sends_packets_unchanged() {
     let mut server = Server::new();
     server.add("b", &["one"], READ);
     let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Write, 4).unwrap();
@@ -467,7 +467,7 @@ fn weights_are_changed_and_consumers_detached_from_outside() {
 }
 
 #[test]
-fn every_application_sees_all_and_who_does_not_read_loses_his_own() {
+fn every_application_sees_all_and_a_silent_one_loses_its_own() {
     let mut server = Server::new();
     server.add("ids", &["ids0", "ids1"], READ);
     server.add("recorder", &["recorder"], READ);
@@ -634,7 +634,7 @@ fn attached(address: &str, name: &str) -> (OwnedFd, Vec<OwnedFd>) {
 }
 
 #[test]
-fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
+fn a_malformed_request_ends_its_connection_alone() {
     let mut server = Server::new();
     server.add("b", &["good", "bad"], WRITE);
     let mut good = Consumer::attach(&server.address, "good").unwrap();
@@ -697,7 +697,7 @@ fn who_talks_nonsense_is_dismissed_and_harms_nobody() {
 
 /// A writer that was told to go, or goes on talking, has the memory until it has ended.
 #[test]
-fn who_may_write_keeps_what_he_has_until_he_has_gone() {
+fn a_writer_keeps_its_memory_until_it_has_ended() {
     use rustix::net::{Shutdown, shutdown};
     let mut server = Server::new();
     server.add("b", &["one"], WRITE);
@@ -737,7 +737,7 @@ fn who_may_write_keeps_what_he_has_until_he_has_gone() {
 }
 
 #[test]
-fn who_comes_before_the_configuration_is_whole_waits() {
+fn an_early_consumer_waits_for_the_whole_configuration() {
     let address = address();
     let options = ArenaOptions { size: 4 << 20, huge: false, ..ArenaOptions::default() };
     let arena = options.create().unwrap();
@@ -771,7 +771,7 @@ proptest::proptest! {
 
     /// A consumer can harm itself alone. `cargo xtask fuzz cluster` goes on from here.
     #[test]
-    fn a_consumer_that_plays_foul_harms_nobody(
+    fn a_hostile_consumer_harms_no_other(
         bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..3000),
     ) {
         hostile::World::new(&address()).run(&bytes);

@@ -29,7 +29,7 @@ impl Server {
 }
 
 #[test]
-fn who_keeps_one_packet_and_answers_for_others_goes_on_being_asked() {
+fn a_consumer_that_keeps_one_packet_is_still_asked_about_others() {
     let mut server = Server::new();
     let first =
         InlineHandle::new(&server.broker, "one", READ, terms(Duration::ZERO, false)).unwrap();
@@ -60,7 +60,7 @@ fn who_keeps_one_packet_and_answers_for_others_goes_on_being_asked() {
 }
 
 #[test]
-fn what_there_is_no_buffer_for_is_decided_as_what_is_not_answered() {
+fn a_verdict_without_a_buffer_counts_as_no_verdict() {
     for open in [true, false] {
         let mut server = Server::new();
         let of = InlineHandle::new(&server.broker, "one", ISOLATED, terms(HOUR, open)).unwrap();
@@ -85,7 +85,7 @@ fn what_there_is_no_buffer_for_is_decided_as_what_is_not_answered() {
 }
 
 #[test]
-fn what_a_consumer_alone_has_is_counted_when_it_cannot_pass() {
+fn packets_of_one_consumer_that_cannot_pass_are_counted() {
     let mut server = Server::new();
     let mut closed =
         InlineHandle::new(&server.broker, "one", WRITE, terms(Duration::ZERO, false)).unwrap();

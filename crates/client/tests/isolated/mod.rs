@@ -67,7 +67,7 @@ fn isolated_consumers_get_copies_and_others_get_none() {
 
 /// Words that say nothing, and come as fast as they are taken.
 #[test]
-fn an_isolated_consumer_that_writes_without_end_keeps_nobody() {
+fn an_isolated_consumer_that_floods_its_ring_blocks_no_other() {
     const CELLS: u64 = 1 << 14;
     let mut server = Server::new();
     let from = ConsumerHandle::to_receive(&server.broker, "one", Access::Isolated, 0).unwrap();

@@ -105,7 +105,7 @@ fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
 }
 
 #[test]
-fn who_loses_the_server_learns_it_and_attaches_to_the_next() {
+fn a_consumer_notices_the_loss_of_its_server_and_attaches_to_the_next() {
     for waits in [true, false] {
         let address = address();
         let mut before = Process::start("serves", &address, "");

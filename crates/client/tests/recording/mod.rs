@@ -110,7 +110,7 @@ fn a_recorder_merges_ports_in_order_of_time_and_rotates() {
 
 #[test]
 #[ignore = "needs tshark"]
-fn a_recorder_tells_what_it_has_lost_and_keeps_the_newest_files() {
+fn a_recorder_reports_losses_and_keeps_the_newest_files() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("trace.pcapng").to_str().unwrap().to_owned();
     let mut server = Server::new();
