@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_what_nobody_is_there_for() {
+    fn buckets_without_a_present_consumer_have_no_owner() {
         let mut balance = Balance::new(&[1, 0]);
         assert_eq!(balance.owner(balance.bucket(7)), None);
         assert_eq!(balance.set_present(1, true), 0, "who has no weight gets nothing");
@@ -175,7 +175,7 @@ mod tests {
         /// A consumer that goes takes no flow of others with it, and has all of its own again on
         /// return.
         #[test]
-        fn only_the_flows_of_who_has_gone_move_and_come_back(
+        fn only_flows_of_the_absent_consumer_move_and_return(
             weights in prop::collection::vec(1u32..5, 2..9), gone in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
         ) {
             let mut balance = all_there(&weights);

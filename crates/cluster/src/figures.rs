@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_server_writes_is_read() {
+    fn figures_of_the_server_are_read() {
         let board = FigureBoard::create(77).unwrap();
         let view = FigureView::open(board.file().unwrap()).unwrap();
         assert_eq!((view.buffers(), view.server()), (77, u64::from(std::process::id())));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_refused() {
         let (a, b) = pair();
         for length in [1, SIZE - 1, SIZE + 1, 4 * SIZE] {
             rustix::net::send(&a, &vec![0; length], SendFlags::empty()).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_the_end_is_received() {
+    fn a_message_before_a_reset_is_received() {
         let (a, b) = pair();
         send(&b, &[1; SIZE], &[]).unwrap();
         send(&a, &[2; SIZE], &[]).unwrap();
