@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_those_of_packets_that_have_what_is_asked_for() {
+    fn numbers_are_of_packets_that_have_the_field() {
         let packet = udp(0, 0, &[1, 2, 3, 4]);
         for (text, expected) in [
             ("len", Some(packet.len() as u32)),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn wrong_calculations_are_refused() {
         for (text, error) in [
             ("", "something is missing"),
             ("tcp", "syntax error"),

@@ -97,7 +97,7 @@ fn named<'a>() -> Names<'a> {
 }
 
 #[test]
-fn examples_of_the_pages_choose_what_they_say() {
+fn examples_of_the_manual_choose_as_written_in_numbers() {
     let packets = packets();
     let mut some = 0;
     for (example, in_numbers) in EXAMPLES {

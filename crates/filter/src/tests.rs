@@ -375,7 +375,7 @@ fn the_answers_are_those_of_tcpdump() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_expressions_are_refused() {
     for (expression, error) in [
         ("ip proto tcp", "syntax error at 'tcp'"),
         ("10.0.0.1", "syntax error at an address"),

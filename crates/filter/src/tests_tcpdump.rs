@@ -189,7 +189,7 @@ fn captured_packets_are_chosen_as_tcpdump_chooses_them() {
 
 #[test]
 #[ignore = "needs tcpdump"]
-fn what_tcpdump_refuses_is_refused() {
+fn expressions_that_tcpdump_refuses_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from.pcap"), folder.path().join("to.pcap"));
     captured(&from);
@@ -214,7 +214,7 @@ fn expressions(cases: &'static [(&'static str, &'static [usize])]) -> Vec<&'stat
 /// them.
 #[test]
 #[ignore = "needs tcpdump"]
-fn what_is_rare_is_chosen_as_tcpdump_chooses_it() {
+fn rare_headers_are_chosen_as_by_tcpdump() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from.pcap"), folder.path().join("to.pcap"));
     let more = vec![
@@ -252,10 +252,10 @@ fn what_is_rare_is_chosen_as_tcpdump_chooses_it() {
     }
 }
 
-/// `RECORD=1 cargo test -p linerate-filter what_is_seen -- --ignored` writes the answers.
+/// `RECORD=1 cargo test -p linerate-filter packets_of_links -- --ignored` writes the answers.
 #[test]
 #[ignore = "needs tcpdump"]
-fn what_is_seen_on_links_is_chosen_as_recorded() {
+fn packets_of_links_are_chosen_as_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let (from, to) = (folder.path().join("from.pcap"), folder.path().join("to.pcap"));
     let packets = links::packets();

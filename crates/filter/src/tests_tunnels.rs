@@ -188,7 +188,7 @@ fn rare_headers_are_found() {
 
 /// There is no tunnel to look into, where none was found.
 #[test]
-fn what_is_asked_for_beside_a_tunnel_is_looked_for_at_the_beginning() {
+fn conditions_beside_a_tunnel_are_of_the_outer_headers() {
     let packets = tunnels();
     assert_eq!(chosen("geneve or arp", names(), &packets), [0, 1, 2, 7, 9]);
     assert_eq!(chosen("not geneve and not ip", names(), &packets), [3, 4, 5, 6]);
@@ -218,7 +218,7 @@ fn networks_have_broadcasts_by_their_mask() {
 }
 
 #[test]
-fn names_stand_for_what_they_are_said_to() {
+fn names_stand_for_their_numbers() {
     let frames = [
         ethernet(0x800, &ipv4(6, 0, 0, &tcp(22))),
         ethernet(0x800, &ipv4(17, 0, 0, &udp(22, &[]))),
