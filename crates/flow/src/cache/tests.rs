@@ -493,7 +493,7 @@ proptest! {
     /// frames of any size, with caches of any size, with changes between frames and changes that
     /// packets make.
     #[test]
-    fn the_fast_path_does_what_the_slow_path_does(
+    fn the_flow_cache_acts_as_the_tables(
         seed: u64, rules in 0..20u64, kinds in prop::sample::select(vec![9u64, 12, 17]),
     ) {
         compare(seed, rules, kinds);
@@ -502,7 +502,7 @@ proptest! {
 
 /// Seeds of cases that were wrong once.
 #[test]
-fn what_was_wrong_once_is_right() {
+fn cases_that_failed_once_pass() {
     compare(10_777_059_136_291_184_121, 4, 17);
 }
 
@@ -552,7 +552,7 @@ fn storm(
 }
 
 #[test]
-fn a_storm_is_decided_and_what_comes_behind_it_is_kept() {
+fn a_storm_is_decided_and_entries_behind_it_are_kept() {
     const ENTRIES: usize = 256;
     let (mut key, mut mask) = (Key::default(), Mask::default());
     key.set(Field::InPort, 1);

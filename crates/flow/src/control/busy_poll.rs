@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_again_at_once_is_listened_to_for_a_moment() {
+    fn a_prompt_requester_is_polled_for_a_moment() {
         let (mut busy_poll, start) = (BusyPoll::default(), Instant::now());
         let at = |nth: u32| start + MOMENT / 4 * nth;
         busy_poll.received(at(0));

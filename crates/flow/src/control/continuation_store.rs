@@ -61,7 +61,7 @@ mod tests {
     use crate::pipeline::Suspended;
 
     #[test]
-    fn who_was_told_finds_it() {
+    fn a_stored_continuation_is_found_by_its_name() {
         let store = ContinuationStore::new();
         let one = |number| Arc::new(Continuation { number, state: Suspended::default() });
         let told: Vec<_> = (1..=ROOM as u32 + 1).map(|nth| store.keep(&one(nth))).collect();

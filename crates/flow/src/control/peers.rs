@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_is_by_role_and_choice() {
+    fn events_go_out_by_role_and_choice() {
         let mut all = all(1, Version::V13);
         let peer = &mut all.peers[0];
         assert_eq!(peer.hears_packet(PacketInReason::Group), Some(Version::V13));

@@ -385,7 +385,7 @@ impl Session {
     fn place(&self, message: Message, version: Version) -> Result<Message, Fault> {
         match message {
             Message::FlowMod(flow) if version == Version::V10 => {
-                with_what_is_meant(flow, self.table_ids).map(Message::FlowMod)
+                complete_flow_mod_of_1_0(flow, self.table_ids).map(Message::FlowMod)
             }
             other => Ok(other),
         }
@@ -635,7 +635,7 @@ impl Drop for Session {
 /// There are no tables, and the upper byte of the command is part of it unless Nicira's extension
 /// is on. The switch then chooses: flows are added to the first table, and changed or deleted in
 /// all. One that is added begins to count anew.
-fn with_what_is_meant(mut flow: FlowMod, table_ids: bool) -> Result<FlowMod, Fault> {
+fn complete_flow_mod_of_1_0(mut flow: FlowMod, table_ids: bool) -> Result<FlowMod, Fault> {
     if !table_ids {
         if flow.table != 0 {
             return Err(Fault::FlowModBadCommand);
@@ -656,11 +656,11 @@ mod tests {
     #[test]
     fn openflow_1_0_means_a_table_and_counters_that_begin_anew() {
         let add = |table| FlowMod::add(table, 1, Match::new(), Vec::new());
-        let meant = with_what_is_meant(add(0), false).unwrap();
+        let meant = complete_flow_mod_of_1_0(add(0), false).unwrap();
         assert_eq!((meant.table, meant.flags), (ALL_TABLES, FlowFlags::RESET_COUNTS));
-        assert_eq!(with_what_is_meant(add(3), false), Err(Fault::FlowModBadCommand));
-        assert_eq!(with_what_is_meant(add(3), true).unwrap().table, 3);
+        assert_eq!(complete_flow_mod_of_1_0(add(3), false), Err(Fault::FlowModBadCommand));
+        assert_eq!(complete_flow_mod_of_1_0(add(3), true).unwrap().table, 3);
         let modify = FlowMod { command: FlowModCommand::Modify, ..add(0) };
-        assert_eq!(with_what_is_meant(modify, false).unwrap().flags, FlowFlags::default());
+        assert_eq!(complete_flow_mod_of_1_0(modify, false).unwrap().flags, FlowFlags::default());
     }
 }

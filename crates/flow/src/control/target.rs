@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_targets_are_refused() {
         let error = |text: &str| text.parse::<Target>().expect_err(text).to_string();
         assert!(error("10.0.0.1").contains("it begins with tcp:"));
         assert!(error("udp:10.0.0.1").contains("no controller: 'udp:10.0.0.1'"));

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_ends_by_what_tcp_says() {
+    fn a_flow_ends_with_its_tcp_connection() {
         let told = told(5, |second| if second == 5 { 0b1_0001 } else { 0b1_0000 });
         let [(second, record)] = told[..] else { panic!("{told:?}") };
         assert!((6..=8).contains(&second), "{second}");

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_passes_and_then_what_the_rate_allows() {
+    fn a_burst_passes_and_then_the_rate() {
         let bucket = Bucket::new(1000, 10);
         let passed = |at: u64, tries: u32| (0..tries).filter(|_| bucket.take(1000, at)).count();
         assert_eq!(passed(0, 20), 10);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_not_given_twice_while_somebody_has_it() {
+    fn a_number_in_use_is_not_given_again() {
         let all = Continuations::with_room(8);
         let state = |queue| Suspended { queue, ..Suspended::default() };
         let (first, known) = all.intern(state(1));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_seldom_looks_at_all() {
+    fn a_full_table_is_seldom_searched() {
         let all = Continuations::with_room(80);
         let intern = |queue| all.intern(Suspended { queue, ..Suspended::default() });
         let mut alive: Vec<_> = (0..80).map(|queue| intern(queue).0).collect();

@@ -128,7 +128,7 @@ fn all_groups_have_so_many_buckets() {
 }
 
 #[test]
-fn an_answer_comes_in_pieces_of_what_there_was() {
+fn an_answer_in_pieces_is_of_one_moment() {
     use crate::wire::multipart::{FlowRequest, Reply, Request};
     let switch = Switch::new(SwitchOptions { tables: 1, ..SwitchOptions::default() });
     for address in 0..200 {

@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_restored_as_it_was() {
+    fn a_saved_state_is_restored() {
         let switch = filled();
         let text = switch.save().expect("it can be said");
         let other = Switch::new(SwitchOptions { tables: 4, ..SwitchOptions::default() });
@@ -666,7 +666,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_changes_nothing_and_says_where() {
+    fn a_wrong_line_is_named_and_changes_nothing() {
         let switch = filled();
         let text = switch.save().expect("it can be said");
         for (line, wrong) in [
@@ -717,7 +717,7 @@ mod tests {
 
     /// A file of which something is missing would be taken for all there was.
     #[test]
-    fn what_cannot_be_said_is_an_error_that_names_it() {
+    fn an_entry_without_a_text_is_an_error_that_names_it() {
         let mut text = String::new();
         // Longer than a message can be.
         let actions = vec![Action::PopVlan; 10_000];

@@ -226,7 +226,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn changes_do_what_they_do_to_a_list(
+    fn changes_act_as_on_a_list(
         changes in proptest::collection::vec((change(), any::<bool>(), any::<bool>()), 1..40),
         bundled in any::<bool>(),
     ) {
@@ -346,7 +346,7 @@ fn a_bundle_that_fails_leaves_counters_as_they_were() {
 }
 
 #[test]
-fn groups_do_not_go_in_circles_and_are_alive_with_what_they_watch() {
+fn groups_have_no_cycle_and_live_with_their_watched_ports() {
     let switch = Switch::new(options(1, 100));
     let change = |command, number, buckets| {
         let at = crate::wire::group::ALL_BUCKETS;
@@ -428,7 +428,7 @@ fn buckets_come_and_go_one_by_one() {
 }
 
 #[test]
-fn what_flows_refer_to_has_to_be_there() {
+fn tables_groups_and_meters_of_a_flow_must_exist() {
     let switch = Switch::new(options(3, 100));
     let with = |instruction| FlowMod { table: 1, ..ip(1, 1, vec![instruction]) };
     let add = |instruction, version| switch.flow_mod(&with(instruction), version, 0);
@@ -574,7 +574,7 @@ fn a_full_table_refuses_evicts_and_tells() {
 }
 
 #[test]
-fn what_a_bundle_says_of_eviction_is_so_in_it() {
+fn eviction_set_in_a_bundle_holds_in_it() {
     let switch = Switch::new(options(1, 3));
     let add = |address: u32, importance: u16| {
         let cookie = Some(address.into());
@@ -684,7 +684,7 @@ fn packets_for_controllers_are_bounded_by_port() {
 }
 
 #[test]
-fn what_workers_learn_is_there_and_never_waited_for() {
+fn learnt_flows_are_added_and_no_worker_waits() {
     use crate::pipeline::{Environment, Learning};
     let switch = Switch::new(options(1, 10));
     let learnt = |address| FlowMod { cookie: Some(9), ..ip(1, address, send(1)) };
@@ -761,7 +761,7 @@ fn all_is_answered() {
 }
 
 #[test]
-fn who_was_behind_a_link_that_is_down_or_silent_for_long_is_forgotten() {
+fn hosts_behind_a_dead_link_or_silent_for_long_are_forgotten() {
     use crate::pipeline::decide;
     let switch = Switch::new(options(1, 10));
     (1..=2).for_each(|number| drop(switch.add_port(port(number, 0), 0)));

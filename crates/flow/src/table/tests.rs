@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_match_covers_and_overlaps_is_found(
+    fn flows_that_a_match_covers_or_overlaps_are_found(
         changes in proptest::collection::vec(change(), 0..40),
         matching in matching(),
         priority in 0..6u16,

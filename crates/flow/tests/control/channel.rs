@@ -63,7 +63,7 @@ fn without_a_common_version_it_is_said_and_ended() {
 }
 
 #[test]
-fn who_does_not_begin_with_hello_is_gone() {
+fn a_peer_that_does_not_begin_with_hello_is_disconnected() {
     let served = Served::new(|_| {});
     for bytes in [
         // An echo, a page of the web, no length.
@@ -159,7 +159,7 @@ fn a_controller_that_comes_back_is_found_again() {
 }
 
 #[test]
-fn who_is_silent_is_asked_and_given_up() {
+fn a_silent_controller_is_probed_and_given_up() {
     let served = Served::new(|options| options.probe_interval = Duration::from_millis(200));
     let mut controller = served.controller(Version::V13);
     let (xid, message) = controller.next();
@@ -190,7 +190,7 @@ fn half_a_message_is_waited_for() {
 }
 
 #[test]
-fn who_does_not_read_is_not_read() {
+fn requests_of_a_controller_that_does_not_read_wait() {
     let served = Served::new(|options| options.probe_interval = Duration::ZERO);
     let mut stream = UnixStream::connect(served.path()).expect("a socket");
     let version = Version::V13;
@@ -223,7 +223,7 @@ fn who_does_not_read_is_not_read() {
 }
 
 #[test]
-fn who_never_reads_is_given_up() {
+fn a_controller_that_never_reads_is_given_up() {
     let served = Served::new(|options| options.probe_interval = Duration::from_millis(200));
     let mut stream = UnixStream::connect(served.path()).expect("a socket");
     let version = Version::V13;
@@ -239,7 +239,7 @@ fn who_never_reads_is_given_up() {
 }
 
 #[test]
-fn a_flood_delays_nobody_else() {
+fn a_flood_delays_no_other_controller() {
     let served = Served::new(|_| {});
     let path = served.path();
     let flooding = thread::spawn(move || {

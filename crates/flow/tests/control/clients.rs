@@ -77,7 +77,7 @@ fn clients(served: &Served) -> impl Iterator<Item = Client<'_>> {
 
 #[test]
 #[ignore = "needs ovs-ofctl"]
-fn open_vswitch_asks_what_is_there() {
+fn open_vswitchs_client_reads_the_switch() {
     let served = Served::new(|_| {});
     for client in clients(&served) {
         let newer = client.version > Version::V10;
@@ -127,7 +127,7 @@ fn open_vswitch_asks_what_is_there() {
 
 #[test]
 #[ignore = "needs ovs-ofctl"]
-fn open_vswitch_changes_what_is_there() {
+fn open_vswitchs_client_changes_the_switch() {
     for version in Version::ALL {
         let served = Served::new(|_| {});
         let client = Client { served: &served, version };

@@ -224,7 +224,7 @@ fn answer_behind_a_flood(stream: &mut TcpStream, stop: &AtomicBool) {
 }
 
 #[test]
-fn what_comes_unasked_is_dropped_where_there_is_too_much() {
+fn unsolicited_messages_are_dropped_when_too_many() {
     let hostile = Hostile::new(answer_behind_a_flood);
     let options = ClientOptions { versions: vec![VERSION], ..ClientOptions::default() };
     let mut client = Client::connect(&hostile.target(), &options).expect("it says hello");

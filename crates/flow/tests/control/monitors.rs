@@ -156,7 +156,7 @@ fn monitors_report_changes_in_every_version() {
 }
 
 #[test]
-fn a_monitor_is_told_what_it_is_about() {
+fn a_monitor_gets_changes_of_its_flows() {
     let served = Served::new(|_| {});
     let (mut watcher, mut other) =
         (served.controller(Version::V14), served.controller(Version::V13));

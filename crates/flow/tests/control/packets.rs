@@ -202,7 +202,7 @@ fn a_packet_that_is_paused_goes_on() {
 /// A resumed packet has the metadata and registers of the controller's message, as in Open vSwitch:
 /// the controller passes results to flows in them.
 #[test]
-fn a_packet_goes_on_with_what_its_controller_says() {
+fn a_resumed_packet_has_the_controllers_metadata() {
     let served = Served::new(|_| {});
     let mut controller = served.controller(Version::V13);
     listen(&mut controller);

@@ -98,7 +98,7 @@ pub(crate) fn packet_in(message: Message) -> PacketIn {
 }
 
 #[test]
-fn the_switch_says_what_it_is() {
+fn the_switch_describes_itself() {
     let served = Served::new(|_| {});
     for version in Version::ALL {
         let mut controller = served.controller(version);
@@ -182,7 +182,7 @@ fn a_slave_only_reads_and_a_new_master_makes_one() {
 }
 
 #[test]
-fn what_comes_unasked_is_chosen() {
+fn unsolicited_messages_are_chosen() {
     let served = Served::new(|_| {});
     let mut chooser = served.controller(Version::V13);
     listen(&mut chooser);
@@ -218,7 +218,7 @@ fn what_comes_unasked_is_chosen() {
 }
 
 #[test]
-fn who_asked_for_nothing_hears_nothing() {
+fn a_connection_without_packet_ins_hears_none() {
     let served = Served::new(|_| {});
     let mut tool = served.controller(Version::V13);
     let mut listening = served.controller(Version::V13);
@@ -420,7 +420,7 @@ fn ends_of_flows_are_told() {
 }
 
 #[test]
-fn what_nobody_could_be_told_is_counted() {
+fn events_that_no_controller_got_are_counted() {
     let switch = Switch::new(SwitchOptions { events: 1, ..SwitchOptions::default() });
     let agent = Agent::start(Arc::clone(&switch), AgentOptions::default()).expect("an agent");
     assert_eq!(agent.status().lost_events, 0);

@@ -117,7 +117,7 @@ fn the_switch_connects_to_whom_it_may() {
 }
 
 #[test]
-fn what_cannot_be_used_is_said() {
+fn unusable_keys_and_certificates_are_named() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("file");
     std::fs::write(&file, "no PEM\n").expect("a file");

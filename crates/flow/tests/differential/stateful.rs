@@ -216,7 +216,7 @@ pub(crate) fn rules(lines: &[&str]) -> Vec<Message> {
 
 #[test]
 #[ignore = "needs ovs-vswitchd"]
-fn what_is_remembered_is_the_same_in_open_vswitch() {
+fn remembered_state_is_as_in_open_vswitch() {
     let mut judge = Judge::start();
     let mut out = 0;
     for (number, lines) in SETS.iter().enumerate() {

@@ -132,7 +132,7 @@ fn changed(count: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_is_set_is_read_and_checksums_are_right() {
+fn set_fields_are_read_and_checksums_are_right() {
     changed(20_000);
 }
 

@@ -124,7 +124,7 @@ fn network_service_headers_have_fields() {
 }
 
 #[test]
-fn a_key_is_shown_with_what_the_packet_has() {
+fn a_key_is_shown_with_the_packets_fields() {
     let ip = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let mut key = key(&[ADDRESSES, &[8, 0], &ip, &[0, 53, 0, 7, 0, 8, 0, 0]]);
     key.set(Field::InPort, 3);

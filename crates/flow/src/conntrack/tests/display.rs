@@ -50,7 +50,7 @@ fn connections_are_told_of_as_open_vswitch_tells_of_them() {
 
 /// A filter of `ovs-ofctl ct-flush` removes all connections that match it.
 #[test]
-fn connections_are_forgotten_by_what_their_packets_have() {
+fn connections_are_flushed_by_a_filter() {
     use crate::wire::{ConnectionFilter, TupleFilter};
 
     let any = ConnectionFilter::default;

@@ -227,7 +227,7 @@ fn those_of_other_zones_ports_and_ways_are_others() {
 }
 
 #[test]
-fn those_whose_others_do_not_come_are_dropped_and_counted() {
+fn incomplete_fragments_are_dropped_and_counted() {
     let tracker = Tracker::default();
     let fragments = parts(&long(CLIENT, SERVER, 2000), 1480);
     assert!(pass(&tracker, KEEP, 1, &fragments[0], SECOND).is_empty());

@@ -172,7 +172,7 @@ fn a_conversation_of_tcp() {
 }
 
 #[test]
-fn what_cannot_begin_a_connection_is_invalid() {
+fn packets_that_cannot_begin_a_connection_are_invalid() {
     let tracker = Tracker::default();
     let look = |packet: &[u8]| track(&tracker, "ct(commit,zone=1)", packet, SECOND).0;
     assert_eq!(look(&tcp(CLIENT, SERVER, SYN | ACK, 1, 1, b"")), TRACKED | INVALID);

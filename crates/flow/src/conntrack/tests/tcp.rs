@@ -25,7 +25,7 @@ fn see(state: &mut ProtocolState, answer: bool, segment: Segment) -> PacketRelat
 }
 
 #[test]
-fn what_answers_a_connection_taken_up_in_the_middle_acknowledges_what_was_sent() {
+fn an_answer_to_a_midstream_pickup_acknowledges_sent_bytes() {
     let far = || segment(SYN | ACK, (5000, 900_000), 4096, None, 0);
     let mut state = begin(&segment(ACK, (1_000_000, 5000), 4096, None, 10));
     assert_eq!(
@@ -77,7 +77,7 @@ fn a_connection_without_an_answer_is_forgotten_soon_though_it_ends() {
 }
 
 #[test]
-fn what_only_may_belong_to_a_connection_does_not_prolong_it() {
+fn a_doubtful_segment_does_not_prolong_a_connection() {
     let tracker = Tracker::default();
     let seen = |action: &str, packet: &[u8], second: u64| {
         track(&tracker, action, packet, second * SECOND).0

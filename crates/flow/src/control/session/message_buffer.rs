@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_little_more_than_twice_what_is_kept() {
+    fn the_capacity_is_little_more_than_twice_the_kept_bytes() {
         let mut kept = MessageBuffer::default();
         for number in 1..10_000 {
             assert!(kept.push(&[0; 80]));

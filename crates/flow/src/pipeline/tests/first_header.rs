@@ -28,7 +28,7 @@ fn a_header_of_ethernet_comes_and_goes() {
 }
 
 #[test]
-fn what_cannot_be_added_or_taken_away_drops_the_packet() {
+fn an_impossible_encap_or_decap_drops_the_packet() {
     assert_eq!(steps_text("output:3,encap(ethernet),output:2"), "drop", "there is one already");
     assert_eq!(steps_text("output:3,decap(),decap(),output:2"), "drop", "IP is not taken away");
     assert_eq!(actions("output:3,decap(),output:2", TAGGED), "drop", "there is a tag");
@@ -112,7 +112,7 @@ fn tables_match_the_first_header() {
 }
 
 #[test]
-fn controllers_get_what_begins_with_the_first_header() {
+fn controllers_get_packets_from_the_first_header_on() {
     let switch = switch(&["actions=decap(),controller"]);
     let decision = decided(&switch, TCP);
     let Some(Step::Controller(punt)) = decision.steps.last() else { panic!("{decision:?}") };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn groups_do_what_their_kind_says() {
+fn groups_act_by_their_type() {
     let all = ["group_id=1,type=all,bucket=output:2,bucket=dec_ttl,output:3,bucket=output:4"];
     let flow = "actions=group:1,output:2";
     assert_eq!(

@@ -75,7 +75,7 @@ fn a_flow_is_learnt_once() {
 /// A decision whose flow found no room, or is pending, is concerned by other flows of the table:
 /// one may have gone to make room.
 #[test]
-fn what_could_not_be_learnt_is_tried_again() {
+fn a_refused_learn_is_tried_again() {
     let learn = "learn(table=1,limit=1,cookie=0x7,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
     let switch = switch(&[&format!("table=0,actions={learn},output:2")]);
     assert_eq!(steps(&switch, TCP), "output 2");

@@ -141,7 +141,7 @@ fn ports_are_set_so_that_they_do_not() {
 }
 
 #[test]
-fn fields_are_set_when_somebody_sees_it() {
+fn fields_are_set_before_an_output_alone() {
     let of = |action: &str| actions(action, TCP);
     let source = "02:00:00:00:00:09";
     assert_eq!(of(&format!("output:2,mod_dl_src:{source}")), "output 2", "nobody sees it");
@@ -167,7 +167,7 @@ fn fields_are_set_when_somebody_sees_it() {
 }
 
 #[test]
-fn what_is_written_is_not_looked_at() {
+fn written_bits_are_not_in_the_mask() {
     let at = |lines: &[&str]| mask(&switch(lines), TCP);
     assert_eq!(at(&["actions=output:2"]), "");
     assert_eq!(at(&["actions=mod_dl_src:02:00:00:00:00:09,output:2"]), "");
@@ -494,7 +494,7 @@ fn packets_of_controllers() {
 }
 
 #[test]
-fn a_trace_says_what_happened() {
+fn a_trace_has_each_step() {
     let switch = switch(&[
         "table=0,priority=7,tcp,cookie=0x5,actions=load:1->NXM_NX_REG0[],resubmit(,1),output:4",
         "table=1,reg0=1,tcp,tp_dst=80,actions=dec_ttl,output:2",

@@ -23,7 +23,7 @@ fn header(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_header_says_what_is_behind_it() {
+fn a_service_header_names_the_next_protocol() {
     let plain = "encap_nsh md_type=1 np=3, 24 bytes, output 2";
     assert_eq!(steps_text("encap(nsh),encap(ethernet),output:2"), plain);
     assert_eq!(steps_text("encap(nsh(md_type=1)),encap(ethernet),output:2"), plain);
@@ -57,7 +57,7 @@ fn a_header_says_what_is_behind_it() {
 }
 
 #[test]
-fn what_is_behind_a_header_that_was_added_is_known() {
+fn headers_behind_an_added_one_are_known() {
     let lines = [
         "table=0,ip,actions=encap(nsh),encap(ethernet),resubmit(,1)",
         "table=1,dl_type=0x894f,nsh_np=3,actions=decap(),decap(),resubmit(,2)",
