@@ -389,7 +389,7 @@ mod tests {
     use crate::engine::hub::Hub;
 
     #[test]
-    fn a_worker_whose_run_ends_meanwhile_is_not_waited_for() {
+    fn a_change_does_not_wait_for_an_ended_worker() {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
             let hub = Hub::new(1).unwrap();

@@ -45,7 +45,7 @@ pub enum HandlerError {
     #[error("handler '{0}' not writable")]
     NotWritable(String),
     /// The call lacks the right that the handler needs.
-    #[error("permission denied for '{handler}': {}", what_to_do(*.needs))]
+    #[error("permission denied for '{handler}': {}", advice_for_right(*.needs))]
     Denied {
         /// Its name.
         handler: String,
@@ -67,7 +67,7 @@ pub enum HandlerError {
 }
 
 /// The way for a client to get a right.
-fn what_to_do(needs: Right) -> &'static str {
+fn advice_for_right(needs: Right) -> &'static str {
     match needs {
         Right::Read | Right::Write => "say AUTH and the token first",
         Right::Replace => {

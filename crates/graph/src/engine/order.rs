@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_a_packet_is_between_its_neighbours() {
+    fn numbers_of_made_packets_are_between_those_of_neighbours() {
         let mut numbers = vec![START, START + STEP];
         for _ in 0..3 {
             numbers.iter().for_each(|number| assert_apart(&made_of(*number), *number));

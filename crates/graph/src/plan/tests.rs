@@ -134,7 +134,7 @@ fn ports_used_twice_or_not_at_all() {
 }
 
 #[test]
-fn the_rich_form_marks_the_connection_and_says_what_to_do() {
+fn the_rich_form_marks_the_connection_and_has_advice() {
     let loaded = checked("s :: Source;\nu :: Unqueue -> Discard;\ns -> u;\n");
     let rich = loaded.found.rich(&loaded.sources, false);
     assert!(rich.contains("3 | s -> u;"), "{rich}");
@@ -174,7 +174,7 @@ fn packets_that_take_several_ways_may_come_from_one_element() {
 }
 
 #[test]
-fn port_counts_fit_to_what_is_used() {
+fn port_counts_fit_the_used_ports() {
     let cases = [
         ("1/1", (1, 2), (1, 1)),
         ("1/1-2", (1, 2), (1, 2)),

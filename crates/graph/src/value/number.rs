@@ -293,7 +293,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn fixed_point_reads_what_it_writes(value: u32) {
+        fn a_printed_fixed_point_number_is_read(value: u32) {
             assert_eq!(read::<Fixed<16>>(&Fixed::<16>(value).to_string()), Ok(Fixed(value)));
         }
 
