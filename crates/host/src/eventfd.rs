@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_eventfd_is_refused() {
+    fn other_files_than_eventfds_are_refused() {
         let (_read, write) = rustix::pipe::pipe().unwrap();
         let refused = Signaller::shared().unwrap().signal(&write).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EINVAL));

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_is_found_with_who_is_connected() {
+    fn a_listener_is_found_with_its_connected_process() {
         let name = format!("linerate-local-socket-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_is_read_as_far_as_it_goes() {
+    fn truncated_messages_of_the_kernel_are_read_without_a_panic() {
         let mut body = vec![1, 5, 10, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         body.extend([12, 0, 0, 0]);
         body.extend(b"/run/m.s");

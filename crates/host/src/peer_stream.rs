@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_a_read_nor_the_end_waits_for_what_a_peer_hands_over() {
+    fn neither_a_read_nor_the_end_waits_for_descriptors_of_a_peer() {
         let begun = Instant::now();
         let (near, far) = UnixStream::pair().unwrap();
         let mut stream = PeerStream::new(near, Some(Closer::new(1)));

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_lacks_nothing_and_nothing_else_runs() {
+    fn this_processor_has_all_features_of_the_build() {
         assert_eq!(missing(), None);
         let needs_more = cfg!(target_feature = "sse3");
         assert_eq!(first_missing(Words::default()).is_some(), needs_more);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_behind_gives_way_and_nothing_else() {
+    fn a_stale_socket_gives_way_and_no_other_file() {
         let folder = folder("socket-stale");
         let [left, used, text, link] =
             ["left", "used", "text", "link"].map(|name| folder.join(name));

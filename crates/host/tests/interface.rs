@@ -61,7 +61,7 @@ fn make_links() {
 
 #[test]
 #[ignore = "needs root"]
-fn links_are_what_ip_says() {
+fn links_are_as_ip_shows_them() {
     in_namespace(|| {
         make_links();
         let theirs = ip_links();
@@ -139,7 +139,7 @@ impl Drop for Child {
 
 #[test]
 #[ignore = "needs root"]
-fn drivers_are_what_ethtool_says() {
+fn drivers_are_as_ethtool_shows_them() {
     in_namespace(|| {
         make_links();
         run("ethtool -L va rx 2 tx 3");
@@ -221,7 +221,7 @@ fn xdp_support_and_programs_are_seen() {
 
 #[test]
 #[ignore = "needs root"]
-fn an_unknown_interface_is_answered_with_what_there_is() {
+fn an_unknown_interface_is_answered_with_the_known_ones() {
     in_namespace(|| {
         run("ip link add veth-a type veth peer name veth-b");
         for (name, message) in [
@@ -291,7 +291,7 @@ fn now<'a>(events: &'a [LinkEvent], name: &str) -> Option<&'a linerate_host::int
 
 #[test]
 #[ignore = "needs root"]
-fn the_monitor_sees_what_happens() {
+fn the_monitor_reports_changes() {
     in_namespace(|| {
         run(
             "ip link add va numtxqueues 2 numrxqueues 2 type veth peer name vb numtxqueues 2 numrxqueues 2",

@@ -164,7 +164,7 @@ fn routes_and_neighbours_are_told() {
 /// After any changes, the routes and neighbours told are those there are.
 #[test]
 #[ignore = "needs root"]
-fn what_is_told_is_what_there_is() {
+fn reported_routes_and_neighbours_are_the_kernels() {
     let lab = Lab::new();
     let (host, _peer) = host(&lab);
     let prefix = prop_oneof!["10\\.[89]\\.0\\.0/1[67]", "10\\.9\\.[1-3]\\.0/24"];

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_name_says_what_there_is() {
+    fn an_unknown_name_lists_the_interfaces() {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         assert_eq!(
             InterfaceError::unknown("eht0", &names(&["lo", "eth0"])).to_string(),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_change_says_who_may() {
+    fn a_refused_change_names_the_needed_capability() {
         let refused = |number| {
             InterfaceError::change(
                 "set up",

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_an_interface_is_found() {
+    fn interfaces_on_top_of_another_are_found() {
         let link = |index, kind: &str, peer, controller| Link {
             index,
             kind: kind.into(),

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bridge_says_of_its_port_is_not_about_the_interface() {
+    fn messages_of_a_bridge_about_its_port_are_skipped() {
         let attributes = [(3, b"eth9\0".to_vec())];
         assert!(Link::parse(&message(0, 0, &attributes)).is_some());
         assert_eq!(Link::parse(&message(7, 0, &attributes)), None);

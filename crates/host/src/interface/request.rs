@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_through_a_socket() {
+    fn mtu_and_state_are_read_through_a_socket() {
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
         assert!(mtu(&socket, "lo").unwrap() >= 1500);
         for name in ["no-such-device", "a-name-that-no-interface-can-have"] {

@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(cores in prop::collection::hash_set(0..CORE_LIMIT, 1..60),
+        fn printed_cores_are_read(cores in prop::collection::hash_set(0..CORE_LIMIT, 1..60),
                                    run in 0u32..100, length in 0u32..40) {
             let mut cores: Vec<u32> = cores.into_iter().filter(|core| *core >= 200).collect();
             cores.extend(run..=run + length);

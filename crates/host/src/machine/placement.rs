@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_restricted_the_process_meant_it() {
+    fn an_affinity_goes_before_isolated_cores() {
         let cpu = Cpu { isolated: vec![6, 7], allowed: vec![0, 1], ..dual() };
         assert_eq!(worker_cores(&cpu, Some(1), 4), [1, 0]);
     }

@@ -352,7 +352,7 @@ fn virtual_machines_are_told_from_real_ones() {
 }
 
 #[test]
-fn kernels_are_judged_by_what_they_lack() {
+fn kernels_are_judged_by_their_version() {
     for (release, status) in [
         ("4.15.0-213-generic", Status::Missing),
         ("4.19.0", Status::Degraded),
@@ -378,7 +378,7 @@ fn nothing_at_all_is_still_judged() {
 }
 
 #[test]
-fn every_trouble_says_what_it_means() {
+fn every_finding_that_is_not_ok_has_a_consequence() {
     let denied = Facilities {
         xdp_socket: Access::Failed("out of luck".into()),
         xdp_program: Access::Unsupported,
@@ -411,7 +411,7 @@ fn findings_and_facts_serialize() {
 }
 
 #[test]
-fn this_machine_is_what_others_say_it_is() {
+fn this_machine_is_as_the_kernel_reports_it() {
     let machine = Machine::inspect();
     let uname = rustix::system::uname();
     assert_eq!(machine.host.kernel.as_deref(), uname.release().to_str().ok());
