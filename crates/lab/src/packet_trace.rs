@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_is_played_over_and_over() {
+    fn recorded_packets_are_replayed_over_and_over() {
         let store = TraceStore::with(PacketTrace::default());
         let number = store.number;
         // The run timer has the run go on behind the source's end.

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_void_when_a_run_is_stopped_is_left() {
+    fn void_points_of_a_stopped_run_are_left() {
         let plan = plan(&[experiment("a", "[1, 2]")], false).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_cannot_do_is_asked_again_and_noted_once() {
+    fn unsupported_points_are_tried_again_and_noted_once() {
         let plan = plan(&[experiment("a", "[9, 1]")], false).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_measure_ends_the_run() {
+    fn a_measurement_that_cannot_start_ends_the_run() {
         let plan = plan(&[experiment("a", "[1]")], false).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::open(dir.path()).unwrap();

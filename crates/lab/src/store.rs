@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_point_is_refused_with_its_line() {
+    fn lines_without_a_point_are_refused_by_number() {
         let dir = directory();
         let path = dir.path().join(POINTS);
         let mut forged = record(1);

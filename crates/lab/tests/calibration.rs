@@ -369,7 +369,7 @@ fn repetitions_that_contradict_one_another_show_nothing() {
 }
 
 #[test]
-fn what_was_not_measured_is_not_judged() {
+fn criteria_without_measurements_are_not_judged() {
     let mut machine = Machine::new();
     machine.forward(Forward::default());
     for (number, (verdict, evidence)) in verdicts(&machine.records) {

@@ -166,7 +166,7 @@ fn hiccups_of_the_generator_do_not_change_the_result() {
 }
 
 #[test]
-fn the_platform_tells_what_it_loses_by_itself() {
+fn the_platform_reports_its_own_loss() {
     let mut ignore = |_: &Report| ();
     let quiet = platform(&mut Simulated::new(50e6), 0.1, None, None, &OPTIONS, &mut ignore)
         .unwrap()
@@ -219,7 +219,7 @@ impl Runner for AbortingRunner {
 }
 
 #[test]
-fn what_is_broken_off_has_what_was_found() {
+fn an_interrupted_search_has_its_results_so_far() {
     let settings = Settings::between(rate(1e3), rate(14.88e6));
     let mut bounds = Vec::new();
     for trials in [1, 20] {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_is_not_about_is_left_out() {
+    fn points_outside_the_model_are_left_out() {
         let other = [
             Forward { bidirectional: true, ..Forward::default() },
             Forward { slots: 64, ..Forward::default() },
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn experiments_say_what_is_held_out() {
+    fn experiments_name_held_out_points() {
         let bursts = [1, 2, 4, 8].map(|burst| Forward { burst, ..Forward::default() });
         let records: Vec<Record> = bursts.into_iter().map(|one| record(one, 1e6)).collect();
         let told = [Role::Fit, Role::HeldOut, Role::Show, Role::Fit];

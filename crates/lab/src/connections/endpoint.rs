@@ -585,7 +585,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_for_more_than_there_is_gets_nothing() {
+    fn more_connections_than_memory_are_refused() {
         assert!(check_memory(1_000_000, Some(1 << 30)).is_ok());
         assert!(check_memory(u64::MAX, None).is_ok());
         for connections in [10_000_000, u64::MAX] {

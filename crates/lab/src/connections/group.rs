@@ -376,7 +376,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_skipped() {
+    fn connections_beyond_the_limit_are_skipped() {
         let mut source = source(Group { rate: Some(100.0), concurrent: 3, ..group() });
         source.due(SECOND, 1000, 1000);
         let due = source.due(SECOND + SECOND / 10, 1000, 1000);
@@ -396,7 +396,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_given_up() {
+    fn a_silent_next_hop_is_given_up() {
         let address: IpAddr = "198.19.0.1".parse().unwrap();
         let mut silent = source(Group { next_hop: NextHop::Address(address), ..group() });
         let mut asked = 0;

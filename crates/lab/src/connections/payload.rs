@@ -132,7 +132,7 @@ mod tests {
 
     /// However a stream is cut, a server reads the same of it.
     #[test]
-    fn a_server_hears_what_a_client_asks_for() {
+    fn a_server_reads_the_request_however_it_is_cut() {
         let mut stream = vec![0; 5000];
         fill_asking(&mut stream, 0, ASK);
         for size in [1, 5, 11, 12, 13, 1460] {

@@ -321,7 +321,7 @@ fn the_way_to_the_server_is_asked_for() {
 }
 
 #[test]
-fn who_is_not_there_is_said() {
+fn an_absent_next_hop_is_reported() {
     let address: IpAddr = "198.20.0.1".parse().unwrap();
     let group = Group { next_hop: NextHop::Address(address), ..group_of(false) };
     let mut net = Net::new(client(group, 5), server(service(false)), Faults::default(), 1);
@@ -362,7 +362,7 @@ fn strangers_are_left_alone() {
 }
 
 #[test]
-fn what_is_given_is_what_is_sent() {
+fn a_given_payload_is_sent() {
     let payload = b"GET / HTTP/1.0\r\n\r\n".to_vec();
     let group = Group { request: 36, response: 0, payload, ..group_of(false) };
     let mut net = Net::new(client(group, 3), server(service(false)), Faults::default(), 1);
@@ -395,7 +395,7 @@ fn a_full_server_turns_away_and_clients_come_again() {
 }
 
 #[test]
-fn what_is_given_up_is_reset_on_the_other_side() {
+fn an_aborted_connection_is_reset_on_the_other_side() {
     let think = Duration::from_secs(10);
     let group = Group { think, ..group_of(false) };
     let mut net = Net::new(client(group, 1000), server(service(false)), Faults::default(), 1);
@@ -554,7 +554,7 @@ fn other_bytes_than_expected_fail_it() {
 
 /// Segments that come twice or behind a gap are acknowledged and not counted.
 #[test]
-fn only_what_is_next_is_taken() {
+fn only_the_next_bytes_are_taken() {
     let mut hand = ManualPeer::open(group(), 1000);
     hand.send().unwrap();
     let ack = ISS.wrapping_add(101);
@@ -588,7 +588,7 @@ fn a_guessed_reset_is_asked_about() {
 }
 
 #[test]
-fn what_is_of_a_connection_before_is_denied() {
+fn segments_of_a_former_connection_are_denied() {
     let mut hand = ManualPeer::client(group());
     hand.send().unwrap();
     let progress = hand.receive(Flags::ACK, 5, 77, 1000, &[]);

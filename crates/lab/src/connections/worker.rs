@@ -307,7 +307,7 @@ mod tests {
 
     /// Told to stop, a worker says so to the other side.
     #[test]
-    fn what_is_open_at_the_end_is_reset() {
+    fn open_connections_are_reset_at_the_end() {
         let options = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
         let context = Context::new(options.create().unwrap());
         let uri = "ring:x".parse().unwrap();

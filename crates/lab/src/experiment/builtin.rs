@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calibrates_has_points_held_out() {
+    fn calibrating_experiments_hold_points_out() {
         let with: BTreeSet<String> = all()
             .into_iter()
             .filter(|experiment| {

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_of_a_grid_are_named() {
         for (grids, part) in [
             ("[[grid]]\npoint = { kind = 'forward', brust = 1 }", "grid 1: unknown field `brust`"),
             ("[[grid]]\npoint = { kind = 'forward' }\nvary = { burst = ['a'] }", "invalid type"),

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_what_they_are_called() {
+    fn destinations_come_in_the_named_order() {
         assert!(destinations(Destinations::Static, 9).iter().all(|to| *to == FIRST as u32));
         let turns = destinations(Destinations::RoundRobin, 1000);
         assert_eq!(turns.len() % 1000, 0);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn energy_is_what_the_counter_went_on_by() {
+    fn energy_is_the_difference_of_the_counter() {
         let dir = tempfile::tempdir().unwrap();
         let write = |file: &str, number: u64| {
             fs::write(dir.path().join(file), format!("{number}\n")).unwrap();

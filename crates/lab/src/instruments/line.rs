@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_found_and_what_is_left_of_it() {
+    fn a_line_is_fitted_with_its_residuals() {
         let found = line(&[(0.0, 77.0), (10.0, 97.0), (20.0, 117.0)]).unwrap();
         assert_eq!((found.intercept, found.slope, found.r_squared), (77.0, 2.0, 1.0));
         let bent = line(&[(0.0, 0.0), (1.0, 2.0), (2.0, 1.0)]).unwrap();

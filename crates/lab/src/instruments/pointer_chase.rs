@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_no_memory_for_is_refused_beforehand() {
+    fn sets_larger_than_memory_are_refused_beforehand() {
         if Memory::inspect().available.is_some_and(|available| available < LIMIT / 2) {
             let error = PointerChase::new(LIMIT - LINE, Pages::Small, 1, 1).unwrap_err();
             assert!(matches!(error, PointerChaseError::TooLarge { .. }), "{error}");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_what_pages_it_became() {
+    fn the_kernel_reports_the_page_size() {
         let smaps = "1000-3000 rw-p 0 00:00 0\nRss: 8 kB\nAnonHugePages: 0 kB\n\
             3000-9000 rw-p 0 00:00 0\nAnonHugePages: 4 kB\nPrivate_Hugetlb: 2 kB\n";
         assert_eq!(large_pages(smaps, 0x3000), Some(6 << 10));

@@ -468,7 +468,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_of_what_was_done_with_it() {
+    fn time_is_charged_to_its_use() {
         let mut meter = Meter { from: 0, ..Meter::new() };
         meter.worked();
         let before = meter.account;

@@ -199,7 +199,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(100);
 
     #[test]
-    fn what_never_answers_is_void_and_the_next_point_is_measured() {
+    fn a_point_that_never_answers_is_void_and_the_next_is_measured() {
         let mut guarded = guarded("exec sleep 1000", Duration::from_millis(200));
         for round in 0..2 {
             // The first of a process waits for it to start, too.

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_found() {
+    fn contained_patterns_are_found() {
         let patterns: [&[u8]; 4] = [b"he", b"she", b"his", b"hers"];
         let scanner = Scanner::new(&patterns);
         let mut random = fastrand::Rng::with_seed(3);

@@ -80,7 +80,7 @@ fn classes_are_measured_in_their_examples() {
 }
 
 #[test]
-fn what_needs_two_cores_is_unsupported_on_one() {
+fn points_for_two_cores_are_unsupported_on_one() {
     let _one = ONE.lock();
     let mut bench = bench();
     bench.cpu.allowed.truncate(1);
@@ -201,7 +201,7 @@ fn time_is_said_to_be_for_polling_and_for_handing_over() {
 }
 
 #[test]
-fn what_a_machine_cannot_do_has_a_reason_and_no_figures() {
+fn unsupported_points_have_a_reason_and_no_figures() {
     for (text, part) in [
         (r#"{"kind": "forward", "workers": 5000}"#, "5000 threads"),
         (r#"{"kind": "forward", "burst": 0}"#, "a burst of 0"),
@@ -217,7 +217,7 @@ fn what_a_machine_cannot_do_has_a_reason_and_no_figures() {
 }
 
 #[test]
-fn what_does_not_work_is_void() {
+fn points_that_fail_are_void() {
     let (outcome, reason) = reason(r#"{"kind": "graph", "configuration": "a -> b"}"#);
     assert_eq!(outcome, Outcome::Void, "{reason}");
     assert!(!reason.is_empty());

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_take_more_is_a_cost() {
+    fn the_additional_time_of_calls_is_a_cost() {
         let found = fit([40.0, 180.0]).cost;
         let call = |vector: f64| found.at(Packets::new(vector)).get() * vector;
         assert!((call(1.0) - 40.0).abs() < 1e-9 && (call(256.0) - 180.0).abs() < 1e-9);
@@ -185,7 +185,7 @@ mod tests {
 
     /// Elements that take nothing alone leave all that the graph takes, dear ones nothing of it.
     #[test]
-    fn what_elements_take_alone_is_not_counted_again() {
+    fn costs_of_elements_alone_are_not_counted_again() {
         let bench = Bench::new(linerate_elements::library());
         let [free, dear] = [0.0, 1e6].map(|cycles| {
             let sampled = trial(&bench, VECTORS[1]).unwrap().sample().unwrap();

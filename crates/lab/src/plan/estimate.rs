@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_cost_what_their_driver_does() {
+    fn ports_cost_as_their_driver() {
         let visits = [visit("FromPort", PathRole::Receive, 1.0, 32.0)];
         let cycles =
             |driver| estimate(&calibrated(), &inputs(driver), &visits).unwrap().cycles().get();
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_cost_is_named() {
+    fn elements_without_a_cost_are_named() {
         let visits = [
             visit("Frobnicate", PathRole::Element, 1.0, 1.0),
             visit("Counter", PathRole::Element, 1.0, 1.0),
@@ -526,7 +526,7 @@ mod tests {
 
     /// A cost measured alone goes before that of its class, and says so.
     #[test]
-    fn what_was_measured_alone_is_charged() {
+    fn a_cost_measured_alone_is_charged() {
         let mut calibrated = calibrated();
         let filter = Visit {
             config: "allow udp".into(),
@@ -577,7 +577,7 @@ mod tests {
 
     /// Elements of uncertain cost widen the interval, but not the firm one.
     #[test]
-    fn the_firm_interval_is_without_what_is_not_known() {
+    fn the_firm_interval_is_without_unknown_costs() {
         let visits = [
             visit("Counter", PathRole::Element, 1.0, 32.0),
             visit("Frobnicate", PathRole::Element, 1.0, 32.0),

@@ -249,7 +249,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_what_is_not_known() {
+    fn unknown_costs_alone_are_wanted() {
         let sampled = |text: &str| trial(text, &[]).sample().unwrap();
         let mut known = calibrated();
         let text = "FromDevice(a) -> Counter -> s :: RoundRobinSwitch; s[0] -> d :: Discard;
@@ -270,7 +270,7 @@ pub(super) mod tests {
 
     /// Of a graph of a few elements these are measured, and the engine's round and call.
     #[test]
-    fn what_is_measured_is_what_is_needed() {
+    fn needed_costs_alone_are_measured() {
         let trial = trial("FromDevice(a) -> Counter -> Paint(1) -> Discard", &[]);
         let sampled = trial.sample().unwrap();
         let bench = Bench::new(linerate_elements::library());

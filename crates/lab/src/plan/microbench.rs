@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn small_configurations_have_what_the_element_needs() {
+    fn small_configurations_have_the_needed_elements() {
         let text = "AddressInfo(left 198.18.0.1/24); t :: ARPTable; u :: ARPTable;
             FromDevice(a) -> Strip(14) -> GetIPAddress(16)
             -> [0] q :: ARPQuerier(left, 2:0:0:0:0:1, TABLE t) -> d :: Discard; FromDevice(b) -> [1] q; q [1] -> d; Script(print t.table)";
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pulls_is_played_to_by_input() {
+    fn pulling_elements_have_a_replayer_for_each_input() {
         let text = "FromDevice(a) -> Queue -> [0] s :: RoundRobinSched -> Discard;
                     FromDevice(b) -> Queue -> [1] s";
         let trial = trial(text, &[]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_apart_what_tables_have_learnt() {
+    fn keys_differ_with_the_contents_of_tables() {
         let key = |table: &str, writes: &[(&str, &str)]| {
             let text = format!(
                 "t :: ARPTable({table}); FromDevice(a) -> Strip(14) -> GetIPAddress(16)

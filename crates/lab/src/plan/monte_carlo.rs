@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_can_be_left_out() {
+    fn unknown_costs_can_be_left_out() {
         let others = charge("b", Basis::Others, &[50.0, 10.0, 400.0]);
         let charges = [charge("a", Basis::Alone, &[100.0]), others];
         let (all, _) = width(&charges, false);

@@ -313,7 +313,7 @@ pub(super) mod tests {
 
     /// Sources behind queues that are pulled from less often bring less.
     #[test]
-    fn sources_bring_what_is_taken_of_them() {
+    fn sources_bring_as_much_as_is_pulled() {
         let visits = count(
             "a :: InfiniteSource -> Queue(10) -> s :: StrideSched(1, 9) -> d :: Discard;
              b :: InfiniteSource -> Queue(10) -> [1] s;",
@@ -351,7 +351,7 @@ pub(super) mod tests {
 
     /// Devices whose packets are pulled, those that find headers, and those that pass packets on.
     #[test]
-    fn ports_are_what_is_around_them() {
+    fn ports_are_pushed_or_pulled_as_their_neighbours() {
         for between in ["", "Counter ->"] {
             let text = format!("FromDump(no-such-file) -> {between} Unqueue -> d :: Discard;");
             assert_eq!(times(&count(&text), "d"), 1.0, "{text}");
@@ -377,7 +377,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_goes_by_the_clock_says_how_fast() {
+    fn timed_elements_give_their_rate() {
         for (text, rate) in [
             ("RatedSource(RATE 1000) -> Discard", 1000.0),
             ("RatedSource(RATE 3000000) -> Discard", 3_000_000.0),
@@ -433,7 +433,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said() {
+    fn a_failed_handler_write_is_an_error() {
         let error = trial("FromDevice(a) -> Discard;", &[("no.such", "1")]).sample().unwrap_err();
         assert!(error.to_string().contains("no.such"), "{error}");
     }

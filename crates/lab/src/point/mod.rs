@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_of_a_spec_are_named() {
         let unknown = error(r#"{"kind": "forward", "brust": 3}"#);
         assert!(unknown.contains("unknown field `brust`"), "{unknown}");
         assert!(unknown.contains("`burst`"), "{unknown}");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_canonical_form_is_what_other_programs_can_make() {
+    fn the_canonical_form_is_that_of_other_programs() {
         let walk = Walk { bytes: 1024, pages: Pages::Huge, chains: 2 };
         assert_eq!(
             Spec::new(Point::Walk(walk)).canonical(),

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_quote_what_they_must() {
+    fn tables_quote_commas_and_quotes() {
         assert_eq!(field("plain"), "plain");
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\""), "\"say \"\"x\"\"\"");

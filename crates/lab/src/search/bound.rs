@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_undecided() {
+    fn a_load_without_trials_is_undecided() {
         let load = at(0);
         for goal in goals() {
             assert_eq!(load.classify(&goal), Undecided);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effective_duration_is_what_counts() {
+    fn the_effective_duration_counts() {
         // One trial of 60 s that counts for 120 s decides a sum of 120 s.
         let mut trial = Trial::new(Seconds::new(60.0), 0.0);
         let mut load = LoadTrials { load: PacketsPerSecond::new(1e6), trials: vec![trial] };

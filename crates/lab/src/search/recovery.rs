@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_is_what_was_lost() {
+    fn an_outage_is_the_lost_packets_by_the_rate() {
         assert_eq!(reset_time(3_000_000, PacketsPerSecond::new(1e6)), Seconds::new(3.0));
         assert_eq!(reset_time(5, PacketsPerSecond::ZERO), Seconds::ZERO);
     }

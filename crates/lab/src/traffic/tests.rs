@@ -72,7 +72,7 @@ fn checksums_hold_whatever_varies() {
 }
 
 #[test]
-fn what_is_random_is_the_seeds() {
+fn random_traffic_follows_from_the_seed() {
     let mut t = traffic();
     t.order = Order::Random;
     t.signed = false;
