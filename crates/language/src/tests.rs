@@ -289,7 +289,7 @@ error: unknown element class 'InfinteSource'
 }
 
 #[test]
-fn what_a_small_text_can_ask_for_is_limited() {
+fn the_output_of_a_small_text_is_limited() {
     let mut doubling = "elementclass A0 { Idle; Idle }\n".to_owned();
     let mut chain = "elementclass A0 { -> Idle -> }\n".to_owned();
     let mut text = "elementclass A0 { $x | Idle($x) }\n".to_owned();
