@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_off_is_not_the_oldest() {
+    fn a_postponed_entry_is_not_the_oldest() {
         let mut wheel = wheel(0);
         (0..50).for_each(|entry| wheel.schedule(entry, 10 + u64::from(entry)));
         let deadline = |entry: u32| 10 + u64::from(entry) + if entry < 5 { 20 } else { 0 };
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_by_the_budget_comes_first_the_next_time() {
+    fn entries_beyond_the_budget_come_first_the_next_time() {
         let mut wheel = wheel(0);
         (0..100).for_each(|entry| wheel.schedule(entry, 5));
         let mut seen = Vec::new();

@@ -205,7 +205,7 @@ impl Key for Chosen {
 }
 
 #[test]
-fn keys_of_one_hash_are_refused_and_harm_nobody() {
+fn keys_of_one_hash_are_refused_and_harm_no_other() {
     let mut table = Table::new(1 << 16, Backing::OnDemand).expect("memory");
     let results: Vec<_> = (0..1000).map(|key| table.insert(Chosen(key), key)).collect();
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 16);

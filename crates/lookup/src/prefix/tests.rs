@@ -217,7 +217,7 @@ fn skips_are_split_and_joined_as_routes_come_and_go() {
 }
 
 #[test]
-fn what_a_skip_passes_over_gets_the_answer_around_it() {
+fn addresses_beside_a_skip_get_the_answer_around_it() {
     let at = |bits: u128, length| Prefix::from_parts(0x2001_0db8_u128 << 96 | bits, length);
     let steps = [
         // A host alone; the answer around it; one that parts within the skipped bits, and one that
@@ -617,7 +617,7 @@ fn a_full_table_stays_as_it_was() {
 /// Nothing is lost of a small memory, whether routes found room in it or not.
 #[test]
 #[cfg_attr(miri, ignore = "tables are filled")]
-fn what_routes_of_ipv6_took_comes_back() {
+fn memory_of_removed_ipv6_routes_comes_back() {
     let mut table = PrefixTable::<u128>::with_memory(32 << 10).unwrap();
     let mut fill = |seed| {
         let mut random = fastrand::Rng::with_seed(seed);
