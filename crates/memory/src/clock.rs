@@ -134,7 +134,7 @@ mod tests {
 
     /// Other load of the machine makes the longer loop slower, if anything.
     #[test]
-    fn readings_take_what_a_loop_of_them_takes() {
+    fn the_cost_of_a_reading_is_that_in_a_loop() {
         const READINGS: u64 = if cfg!(miri) { 1 << 6 } else { 1 << 16 };
         let start = cycles();
         (0..READINGS).for_each(|_| {

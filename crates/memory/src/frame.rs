@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn append_moves_what_fits_from_the_front() {
+    fn append_moves_from_the_front_up_to_the_capacity() {
         let (mut a, mut b) = (Frame::new(4), Frame::new(8));
         for n in 0..6 {
             b.push(slot(n)).unwrap();

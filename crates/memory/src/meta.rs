@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_beyond_every_packet() {
+    fn an_unknown_header_start_is_beyond_every_packet() {
         let unknown = HeaderStart::UNKNOWN;
         for headroom in [0, 1, 128, 65_534] {
             assert_eq!(unknown.offset(headroom), None);

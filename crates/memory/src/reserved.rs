@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no addresses without memory")]
-    fn what_no_machine_has_is_an_error() {
+    fn an_impossible_reservation_is_an_error() {
         assert!(Reserved::<u64>::new(usize::MAX, Backing::OnDemand).is_err());
         assert!(Reserved::<u64>::new(1 << 50, Backing::OnDemand).is_err());
     }

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_zero_and_keep_what_is_written_by_another_thread() {
+    fn words_are_zero_and_keep_stores_of_another_thread() {
         const LEN: usize = if cfg!(miri) { 3 << 9 } else { 3 << 20 };
         let words: Words<AtomicU64> = Words::zeroed(LEN).unwrap();
         assert_eq!(words.len(), LEN);

@@ -221,7 +221,7 @@ fn buffer_numbers_in_use_outlive_the_arena() {
 }
 
 #[test]
-fn packets_are_visited_with_what_is_known_about_them() {
+fn packets_are_visited_with_their_metadata() {
     let arena = small(1 << 20).create().unwrap();
     let mut pool = arena.cache(64);
     for count in [0, 1, 3, 4, 5, 17] {
@@ -288,7 +288,7 @@ fn packets_at_hand_are_read_by_all_and_written_by_one() {
 /// Header places stay right, both when only the start of a packet moves and when all of its bytes
 /// do.
 #[test]
-fn what_is_said_of_headers_goes_where_their_bytes_go() {
+fn header_starts_move_with_their_bytes() {
     let arena = small(256 << 10).create().unwrap();
     let mut pool = arena.cache(8);
     let mut slot = pool.take_one(6).unwrap();

@@ -78,7 +78,7 @@ fn spsc_of_one_element() {
 
 /// `Track` makes loom report elements that are never dropped or dropped twice.
 #[test]
-fn spsc_drops_what_is_left_once() {
+fn spsc_drops_remaining_elements_once() {
     model(None, || {
         let (mut producer, mut consumer) = spsc(2);
         let sender = thread::spawn(move || {
@@ -208,7 +208,7 @@ fn mpmc_with_consumers_that_take_one_of_many() {
 
 /// As above the other way round: the note is of the room there is.
 #[test]
-fn mpmc_with_producers_that_fill_what_was_emptied() {
+fn mpmc_with_producers_that_fill_emptied_cells() {
     model(Some(3), || {
         let ring = Arc::new(wrapping::mpmc(2, 1));
         assert_eq!(ring.push_slice(&[1, 2]), 2);
@@ -246,7 +246,7 @@ fn mpmc_with_two_producers_and_two_consumers() {
 }
 
 #[test]
-fn mpmc_drops_what_is_left_once() {
+fn mpmc_drops_remaining_elements_once() {
     model(Some(3), || {
         let ring = Arc::new(Mpmc::new(2));
         let other = Arc::clone(&ring);
@@ -410,7 +410,7 @@ fn a_bell_wakes_its_receiver_every_time() {
 /// Neither end knows whether it is the last: the remaining elements are handed on once, though the
 /// consumer empties the ring before it goes.
 #[test]
-fn spsc_hands_on_what_is_left_by_the_last_owner() {
+fn spsc_hands_on_remaining_elements_at_the_last_owner() {
     model(None, || {
         let seen = Arc::new(AtomicU32::new(0));
         let left = Arc::clone(&seen);

@@ -56,7 +56,7 @@ fn memory_comes_gradually_where_that_is_asked_for() {
 }
 
 #[test]
-fn the_memory_cannot_be_resized_by_whoever_gets_it() {
+fn the_memory_cannot_be_resized_by_a_receiver() {
     let arena = small(1 << 20).create().unwrap();
     let seals = rustix::fs::fcntl_get_seals(file(&arena)).unwrap();
     assert!(seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL));
@@ -92,7 +92,7 @@ fn nothing_is_left_of_a_dropped_arena() {
 }
 
 #[test]
-fn huge_pages_or_what_could_be_had() {
+fn huge_pages_or_the_next_best() {
     let arena = ArenaOptions { size: 4 << 20, ..ArenaOptions::default() }.create().unwrap();
     assert_eq!(arena.size(), 4 << 20);
     let said = arena.pages();

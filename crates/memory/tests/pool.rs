@@ -310,7 +310,7 @@ fn the_last_holder_becomes_the_owner_without_a_copy() {
 }
 
 #[test]
-fn a_cache_gives_back_what_it_holds_when_dropped() {
+fn a_dropped_cache_gives_its_buffers_back() {
     let arena = arena(64 << 10, 256);
     let mut first = arena.cache(16);
     let slot = first.take_one(0).unwrap();

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_outside_is_refused() {
+    fn accesses_outside_a_region_are_refused() {
         let (region, _file) = ForeignRegion::create("test", 4096).unwrap();
         assert!(!region.read(4090, &mut [0; 7]) && region.read(4090, &mut [0; 6]));
         assert!(!region.write(usize::MAX, &[0; 7]) && !region.write(4097, &[]));

@@ -148,7 +148,7 @@ proptest! {
 /// Elements left in a dropped ring are dropped once, and those handed out are
 /// not dropped again.
 #[test]
-fn what_is_left_is_dropped_with_the_ring() {
+fn remaining_elements_are_dropped_with_the_ring() {
     let token = Arc::new(());
     let (mut producer, mut consumer) = spsc::starting_at(4, 2u32.wrapping_neg(), None);
     for _ in 0..4 {

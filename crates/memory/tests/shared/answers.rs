@@ -5,7 +5,7 @@ use linerate_memory::{Frame, shared::Access};
 use crate::pair;
 
 #[test]
-fn what_a_program_has_more_slots_of_stays_until_they_are_gone() {
+fn a_buffer_stays_until_its_last_slot_is_returned() {
     for access in [Access::Write, Access::Read] {
         let (arena, mut server, id, mut member) = pair(access);
         let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
@@ -36,7 +36,7 @@ fn what_a_program_has_more_slots_of_stays_until_they_are_gone() {
 /// Buffers that a program wants for packets of its own stay with it, and while there is more to take the
 /// server is told of those that have gone back by the dozen.
 #[test]
-fn a_program_keeps_what_it_wants_to_and_tells_of_the_rest_by_and_by() {
+fn a_program_keeps_wanted_buffers_and_reports_the_rest_in_batches() {
     let (arena, mut server, id, mut member) = pair(Access::Write);
     let (mut pool, mut theirs) = (arena.cache(8), member.arena().cache(8));
     let (mut frame, mut got) = (Frame::new(16), Frame::new(4));

@@ -25,7 +25,7 @@ proptest! {
     /// A member that writes anything anywhere into its rings gets nothing that it does not hold, and
     /// nothing is lost.
     #[test]
-    fn a_lying_member_harms_nobody(
+    fn a_lying_member_harms_no_other(
         lies in prop::collection::vec(
             (prop_oneof![Just(0usize), Just(8), Just(16), 24..28usize], any::<bool>(),
              prop_oneof![0..9u64, (0..40u64, 0..4u64).prop_map(|(n, flags)| n | flags << 30), any::<u64>()]),
@@ -102,7 +102,7 @@ fn no_word_makes_a_second_slot_of_a_buffer() {
 }
 
 #[test]
-fn a_member_with_a_broken_ring_keeps_nobody_waiting() {
+fn a_member_with_a_broken_ring_delays_no_other() {
     let (arena, mut server, first, mut member) = pair(Access::Write);
     // SAFETY: only the ring is written.
     let (second, files) = unsafe { server.admit(Access::Write, 4).unwrap() };
@@ -149,7 +149,7 @@ fn flood(doorbell: OwnedFd) -> impl Drop {
 /// A doorbell costs the server one system call however often it is rung, and one that is rung without end
 /// breaks the member.
 #[test]
-fn a_flooded_doorbell_keeps_nobody() {
+fn a_flooded_doorbell_delays_no_other() {
     let arena = arena();
     let mut server = Server::new(&arena).unwrap();
     // SAFETY: nothing maps the packets.

@@ -11,7 +11,7 @@ use crate::arena;
 
 /// To the member its memory is an arena like any other; its words are checked against the ledger.
 #[test]
-fn an_isolated_member_has_copies_and_what_it_says_is_checked() {
+fn an_isolated_member_has_copies_and_its_words_are_checked() {
     let like = arena();
     let (mut isolated, files) = Isolated::create(&like, 3, true).unwrap();
     let len = rustix::fs::fstat(&files.channel).unwrap().st_size as u64;

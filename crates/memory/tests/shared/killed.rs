@@ -223,7 +223,7 @@ fn processor_time() -> Duration {
 
 /// `LINERATE_KILLS=1000` says how often.
 #[test]
-fn what_a_killed_member_held_comes_back_and_others_notice_nothing() {
+fn buffers_of_a_killed_member_come_back_without_loss_at_others() {
     let kills: u32 = env::var("LINERATE_KILLS").map_or(50, |text| text.parse().unwrap());
     let arena = arena();
     let server = Server::new(&arena).unwrap();
