@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_by_the_clock_is_a_bound_as_others_are() {
+    fn the_rate_of_timed_sources_is_a_bound() {
         let limits = Limits {
             sources: Some(PacketsPerSecond::new(1000.0)),
             ..Limits::link(BitsPerSecond::new(10e9))

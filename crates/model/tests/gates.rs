@@ -303,7 +303,7 @@ fn the_seed_decides_the_intervals() {
 }
 
 #[test]
-fn what_points_do_not_determine_is_named() {
+fn an_undetermined_parameter_is_named() {
     let one_clock: Vec<_> = small_grid(&mut Noise(fastrand::Rng::with_seed(1)), 0.03)
         .into_iter()
         .filter(|point| point.input.clock == Hertz::new(1e9))

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_quantity_is_said() {
+    fn texts_without_a_quantity_are_refused() {
         let error = |text: &str| text.parse::<Hertz>().unwrap_err().to_string();
         assert_eq!(error("fast"), "'fast' does not begin with a number");
         assert_eq!(error("3.3"), "'3.3' is not a number of Hz (k, M, G... may precede the unit)");
