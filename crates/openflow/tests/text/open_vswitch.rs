@@ -77,7 +77,7 @@ fn compare(texts: &[String], one: &[String], other: &[String], what: &str) {
 
 #[test]
 #[ignore = "needs ovs-ofctl"]
-fn flows_mean_what_they_mean_to_open_vswitch() {
+fn flows_mean_the_same_to_open_vswitch() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     for version in Version::ALL {
         let newer = if version == Version::V10 { "" } else { NEWER };

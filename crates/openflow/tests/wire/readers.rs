@@ -37,7 +37,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_written_is_read_as_the_same() {
+fn an_encoded_message_is_decoded() {
     let samples = samples::all();
     assert!(samples.len() > 200);
     for given in samples {
@@ -58,7 +58,7 @@ const UNKNOWN_TO_C65OF: [&str; 5] =
 /// `LINERATE_GOLDEN=write` writes the output anew, to be looked through.
 #[test]
 #[ignore = "needs ovs-ofctl"]
-fn open_vswitch_reads_what_is_meant() {
+fn open_vswitch_reads_our_messages() {
     let program = linerate_testlab::require("ovs-ofctl");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("messages");

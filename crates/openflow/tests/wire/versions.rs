@@ -118,7 +118,7 @@ fn actions_are_written_as_the_version_has_them() {
 
 /// A controller of 1.0 gets updates for the flows that 1.0 can encode.
 #[test]
-fn answers_leave_out_what_cannot_be_said() {
+fn answers_leave_out_flows_without_an_encoding() {
     let flow = |matching: Match, actions: Vec<Action>| {
         FlowStats::new(0, 1, matching, vec![Instruction::ApplyActions(actions)])
     };

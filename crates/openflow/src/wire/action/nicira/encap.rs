@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_a_header_is_refused() {
+    fn properties_longer_than_a_header_are_refused() {
         let valid = |properties: &[EncapProperty]| nsh(properties.to_vec()).is_valid();
         assert!(valid(&[tlv(127), tlv(108)]), "244 bytes");
         assert!(!valid(&[tlv(127), tlv(109)]));
