@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_goes_by_its_ethernet_addresses() {
+    fn frames_without_ip_are_hashed_by_ethernet_addresses() {
         let arp = |src: u8, dst: u8| [2, 0, 0, 0, 0, dst, 2, 0, 0, 0, 0, src, 8, 6, 0, 1];
         for parts in [HashFields::Flow, HashFields::Addresses] {
             let affinity = by(parts, true, true);

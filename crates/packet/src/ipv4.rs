@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_the_lengths_contradict() {
+    fn refuses_contradicting_lengths() {
         assert_eq!(fault(&PACKET[..19]), Fault::Truncated);
         assert_eq!(fault(&PACKET[..23]), Fault::Length);
         let with = |at: usize, value: u8| {

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_the_length_contradicts() {
+    fn refuses_a_contradicting_length() {
         let fault = |bytes: &[u8]| Ipv6::new_checked(bytes).unwrap_err().fault;
         assert_eq!(fault(&PACKET[..39]), Fault::Truncated);
         assert_eq!(fault(&PACKET[..43]), Fault::Length);

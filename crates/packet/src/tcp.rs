@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_the_data_offset_contradicts() {
+    fn refuses_a_contradicting_data_offset() {
         let fault = |bytes: &[u8]| Tcp::new_checked(bytes).unwrap_err().fault;
         assert_eq!(fault(&SYN[..19]), Fault::Truncated);
         assert_eq!(fault(&SYN[..39]), Fault::Truncated);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_the_length_contradicts() {
+    fn refuses_a_contradicting_length() {
         let fault = |bytes: &[u8]| Udp::new_checked(bytes).unwrap_err().fault;
         assert_eq!(fault(&DATAGRAM[..7]), Fault::Truncated);
         assert_eq!(fault(&DATAGRAM[..10]), Fault::Length);

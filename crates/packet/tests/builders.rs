@@ -99,7 +99,7 @@ fn arp() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn too_small_buffers_and_too_long_packets_are_refused() {
     let udp = UdpFrame { link: LINK, ip: V4, src_port: 1, dst_port: 2, payload_len: 10 };
     for have in 0..52 {
         let mut buffer = vec![0; have];
