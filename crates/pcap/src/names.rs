@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_and_wrong_is_told() {
+    fn wrong_names_of_our_devices_are_errors() {
         for wrong in ["cluster:@x", "cluster:?name=a", "xdp:eth0?=1", "cluster:@x?name=a&b=c"] {
             assert!(target(wrong).is_err(), "{wrong}");
         }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_packet_has_never_is() {
+    fn loads_beyond_every_packet_never_succeed() {
         let program = [
             Operation::Constant(Register::A, 1),
             Operation::Load(Width::Word, PACKET_MAX - 3),

@@ -103,7 +103,7 @@ mod tests {
 
     /// As a longjmp(3) out of a handler does it.
     #[test]
-    fn what_was_left_behind_is_taken_over() {
+    fn a_lock_left_by_its_own_thread_is_taken_over() {
         let lock = TryLock::new(());
         std::mem::forget(lock.take());
         drop(lock.take());

@@ -49,7 +49,7 @@ fn filters_are_compiled_without_libpcap() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_is_wrong_with_a_filter_is_said_without_libpcap() {
+fn errors_of_a_filter_are_named_without_libpcap() {
     for (filter, words) in [
         ("tcp por 80", "can't parse filter expression: syntax error at 'por'"),
         ("host 1.2.3.256", "invalid IPv4 address '1.2.3.256'"),

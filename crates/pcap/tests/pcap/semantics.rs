@@ -19,7 +19,7 @@ fn is_readable(fd: c_int, wait: c_int) -> bool {
 }
 
 #[test]
-fn what_one_end_sends_the_other_receives() {
+fn packets_of_one_end_arrive_at_the_other() {
     let (a, b) = pair(0);
     a.send(0, 3);
     let (status, packets) = b.dispatch(-1);
@@ -66,7 +66,7 @@ fn a_call_goes_on_over_bursts_of_which_nothing_is_wanted() {
 }
 
 #[test]
-fn next_ex_says_what_came_of_it_and_keeps_the_packet() {
+fn next_ex_returns_its_status_and_keeps_the_packet() {
     let (a, b) = pair(10);
     let mut header = std::ptr::dangling_mut();
     let mut bytes = std::ptr::dangling();
@@ -302,7 +302,7 @@ fn the_descriptor_is_readable_while_there_is_something_to_read() {
 
 /// Whenever the packet comes: before, while or after the reader looks.
 #[test]
-fn whoever_waits_by_the_descriptor_misses_no_packet() {
+fn waiting_by_the_descriptor_misses_no_packet() {
     let (a, b) = pair(0);
     b.set_nonblocking(true);
     // SAFETY: it is open.
@@ -474,7 +474,7 @@ fn programs_ask_for_more_than_the_bytes_of_a_packet() {
 
 /// As Linux runs libpcap's filters: without the outer tag, which is known besides.
 #[test]
-fn a_filter_sees_what_is_behind_a_tag() {
+fn a_filter_sees_the_headers_behind_a_tag() {
     let mut tagged = frame(8);
     tagged.splice(12..12, [0x81, 0, 0, 5]);
     tagged[63] = 200;
@@ -511,7 +511,7 @@ fn a_filter_sees_what_is_behind_a_tag() {
 /// libpcap's program of this reads scratch memory that nothing was written to. It is 0, so nothing is
 /// found beside a tunnel.
 #[test]
-fn filters_of_what_is_beside_a_tunnel_can_be_set() {
+fn filters_beside_a_tunnel_can_be_set() {
     let (a, b) = pair(0);
     b.set_filter("not geneve and not udp dst port 771");
     a.send(0, 8);
@@ -605,7 +605,7 @@ fn a_full_ring_is_waited_for_or_said() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_said_in_the_kernels_words() {
+fn errors_of_sending_have_the_kernels_words() {
     let (a, b) = pair(0);
     assert_eq!((a.inject(&[0; 13]), a.error().as_str()), (ERROR, "send: Invalid argument"));
     assert_eq!((a.inject(&[0; 65_000]), a.error().as_str()), (ERROR, "send: Message too long"));
@@ -681,7 +681,7 @@ fn several_handles_do_not_disturb_each_other() {
 }
 
 #[test]
-fn an_error_of_opening_says_what_and_where() {
+fn an_error_of_opening_names_the_device() {
     let mut errbuf = [0; ERRBUF_SIZE];
     let mut open = |device: &std::ffi::CStr| {
         // SAFETY: a string, and a buffer of that size.

@@ -259,7 +259,7 @@ fn compare_with_ours(live: &Handle, text: &str, frames: &[Vec<u8>]) -> bool {
 
 #[test]
 #[ignore = "needs root"]
-fn filters_choose_what_libpcaps_choose_on_an_interface() {
+fn filters_choose_as_libpcaps_on_an_interface() {
     let lab = Lab::new();
     let (a, b) = (lab.namespace("a"), lab.namespace("b"));
     lab.veth(&a, "a0", &b, "b0");

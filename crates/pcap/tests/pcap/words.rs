@@ -79,7 +79,7 @@ fn before_activation(handle: &Handle) -> Vec<(&'static str, c_int, String)> {
 }
 
 #[test]
-fn a_handle_that_is_not_activated_says_what_libpcaps_says() {
+fn a_handle_before_activation_answers_as_libpcaps() {
     let ours = before_activation(&Handle::create(&ring()));
     let theirs = before_activation(&Handle::create("lo"));
     for (ours, theirs) in ours.iter().zip(&theirs) {
@@ -88,7 +88,7 @@ fn a_handle_that_is_not_activated_says_what_libpcaps_says() {
 }
 
 #[test]
-fn an_activated_handle_refuses_what_comes_too_late() {
+fn an_activated_handle_refuses_late_settings() {
     let (a, _b) = pair(0);
     // SAFETY: it is open.
     unsafe {

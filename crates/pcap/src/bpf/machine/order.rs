@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_compared_stays_as_it_lies() {
+    fn words_that_are_only_compared_stay_in_network_order() {
         let program = [
             Operation::Load(Width::Half, 12),
             branch(Relation::Equal, 3, 2),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_several_orders_is_turned_round() {
+    fn words_in_several_orders_are_swapped() {
         let program = [
             Operation::Load(Width::Half, 12),
             branch(Relation::Equal, 2, 3),

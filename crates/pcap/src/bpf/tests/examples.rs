@@ -73,7 +73,7 @@ fn code_looks_once_and_compares_in_place() {
 }
 
 #[test]
-fn what_is_asked_of_the_link_is_its_length() {
+fn the_length_is_that_on_the_link() {
     let forms = both(&[plain(code::LOAD | code::LENGTH, 0), RETURN_A]);
     assert_eq!(forms.accepts(&[1, 2, 3], 1500), 1500);
 }
@@ -103,7 +103,7 @@ fn loads_end_where_the_packet_does() {
 }
 
 #[test]
-fn nothing_is_left_of_what_is_shifted_too_far_and_of_divisions_by_zero() {
+fn too_far_shifts_give_zero_and_divisions_by_zero_refuse() {
     let calculate = |operator, x| {
         both(&[
             plain(code::LOAD_X, x),
@@ -300,7 +300,7 @@ fn long_programs_are_run() {
 }
 
 #[test]
-fn what_must_not_be_run_is_refused_with_the_reason() {
+fn unsafe_programs_are_refused_with_the_reason() {
     let end = plain(code::RETURN, 0);
     assert_eq!(refused(&[]), Invalid::Empty);
     assert_eq!(refused(&[plain(code::LOAD, 0)]), Invalid::NoEnd);

@@ -79,7 +79,7 @@ fn damaged(mut seen: impl FnMut(&[Instruction], Result<(), Invalid>)) {
 
 /// Programs that the kernel takes and we do not, and the other way round.
 #[test]
-fn the_kernel_refuses_what_is_refused() {
+fn programs_are_refused_as_by_the_kernel() {
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
     let (mut refused, mut loops, mut ancillary) = (0, 0, 0);
     damaged(|program, checked| {
