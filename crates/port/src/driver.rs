@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn every_declared_option_is_parsed_by_what_it_declares() {
+    fn every_declared_option_is_parsed_as_declared() {
         for driver in DRIVERS {
             for option in driver.all_options() {
                 let name = format!("{}: {}", driver.name, option.name);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_takes_no_place_and_what_is_not_there_no_buffer() {
+    fn dropped_packets_take_no_place_and_absent_ones_no_buffer() {
         let options = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
         let arena = options.create().unwrap();
         let (mut pool, counters) = (arena.cache(16), Counters::default());

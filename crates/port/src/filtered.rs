@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_wanted_is_neither_received_nor_dropped() {
+    fn unwanted_packets_are_neither_received_nor_dropped() {
         let (packets, counts) = received("less 60");
         assert_eq!((packets, counts.packets, counts.bytes), (50, 50, 3000));
         let (packets, counts) = received("greater 61");

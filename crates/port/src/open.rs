@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_there_is_known_without_memory() {
+    fn a_missing_interface_is_known_without_memory() {
         for missing in ["packet:nonesuch0", "xdp:nonesuch0"] {
             let error = probe(&missing.parse().unwrap()).unwrap_err();
             assert!(matches!(error, OpenError::NoInterface { .. }), "{error}");

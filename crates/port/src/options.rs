@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_and_what_is_declared() {
+    fn given_and_default_values_are_read() {
         assert_eq!(take("x:"), Ok((None, false, None)));
         assert_eq!(take("x:?size=64&copy&mode=safe"), Ok((Some(64), true, Some("safe".into()))));
         let uri: PortUri = "x:".parse().unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_options_are_refused() {
         for (text, message) in [
             ("x:?size=59", "size=59: expected a number from 60 to 9000"),
             ("x:?size=many", "size=many: expected a number from 60 to 9000"),
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "option speed is not declared")]
-    fn what_is_not_declared_cannot_be_asked_for() {
+    fn undeclared_options_cannot_be_read() {
         let uri: PortUri = "x:".parse().unwrap();
         let _ = uri.options(DECLARED).number("speed");
     }

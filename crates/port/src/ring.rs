@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_nobody_receives_come_home() {
+    fn unreceived_packets_come_home() {
         let context = context();
         let arena = context.arena.clone();
         let mut pool = arena.cache(64);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_sends_the_other_receives() {
+    fn packets_of_one_end_arrive_at_the_other() {
         let context = context();
         let mut pool = context.arena.cache(64);
         let mut a = open_ring(&context, "ring:x?slots=4");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_malformed() {
+    fn refuses_malformed_names() {
         for text in ["", "eth0", ":x", "a b:x", "null:?=3", "null:?a&a"] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_merging_and_checksums_change_is_not() {
+    fn programs_on_merged_or_unfinished_fields_are_not_equivalent() {
         for text in [
             "less 100",
             "ip[2:2] > 100",
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_kernel_knows_is_not() {
+    fn programs_on_ancillary_data_are_not_equivalent() {
         let give = Instruction::give(u32::MAX);
         assert!(!is_equivalent(&[Instruction::load_ancillary(0), give]));
         assert!(is_equivalent(&[Instruction::load_ancillary(code::VLAN_TAG_PRESENT), give]));

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_is_taken_once_and_what_was_had_is_swept() {
+    fn a_ring_is_handed_over_once_and_the_former_is_swept() {
         let handover = Handover::new().unwrap();
         let (mut has, mut seen) = (None, 0);
         assert!(!handover.has_changed(seen));

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn an_encoded_message_is_decoded() {
         for message in all() {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

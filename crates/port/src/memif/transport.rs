@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_and_its_descriptors_are_the_sessions() {
+    fn malformed_messages_are_refused_and_their_descriptors_kept() {
         let (a, b) = pair();
         for (bytes, descriptors) in [(127, 0), (129, 0), (128, 0), (128, 2), (128, 253)] {
             let fds = vec![a.as_fd(); descriptors];

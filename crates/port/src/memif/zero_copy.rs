@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_comes_back_once_and_never_before_it_was_sent() {
+    fn a_sent_buffer_comes_back_once_and_not_before() {
         let (arena, mut pool, ring, counters) = rig();
         let mut sent = ZeroCopyTx::new(&arena, &ring);
         let (mut frame, mut next) = (Frame::new(8), 65_533);

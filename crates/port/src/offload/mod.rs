@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_left_to_do() {
+    fn parses_the_unfinished_work() {
         assert_eq!(Offload::parse(&[0; 10]), Ok(Offload::default()));
         // Data that was checked needs nothing.
         assert_eq!(Offload::parse(&header(2, 0, 0, 0, 0)), Ok(Offload::default()));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_segmentations_nobody_knows() {
+    fn refuses_unknown_segmentations() {
         assert_eq!(Offload::parse(&header(1, 3, 1448, 34, 6)), Err(Malformed));
         assert_eq!(Offload::parse(&header(1, 1, 0, 34, 16)), Err(Malformed));
         assert_eq!(Offload::parse(&header(1, 0x20, 1448, 34, 16)), Err(Malformed));

@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn options_shape_what_is_written() {
+    fn options_shape_the_written_file() {
         let directory = Directory::new("options");
         let mut pool = pool();
         let uri = directory.uri("x.bin?format=pcap&precision=micro&snaplen=20");
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_says_why() {
+    fn errors_of_opening_have_their_reason() {
         let directory = Directory::new("refused");
         fs::write(directory.0.join("empty.pcap"), b"").unwrap();
         fs::write(directory.0.join("text.pcap"), b"hello").unwrap();

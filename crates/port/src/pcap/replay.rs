@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_every_pass() {
+    fn too_long_and_too_short_packets_are_counted_every_pass() {
         let arena = arena();
         let mut pool = arena.cache(64);
         let file = pcap(&[(0, 60), (0, arena.room() + 1), (0, 13), (0, arena.room()), (0, 14)]);
@@ -515,7 +515,7 @@ mod tests {
 
     /// Long records other than TCP that fit a buffer come whole, for the link to refuse.
     #[test]
-    fn what_is_not_cut_comes_as_it_is() {
+    fn packets_that_are_not_cut_come_whole() {
         let file = pcap(&[(0, 1514), (0, 1515), (0, 1600)]);
         let mut pool = arena().cache(64);
         let mut frame = Frame::new(8);
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn corruption_ends_the_replay_after_what_came_before() {
+    fn corruption_ends_the_replay_behind_the_packets_before() {
         let mut file = pcap(&[(0, 60), (0, 60), (0, 60)]);
         // The third record's captured length.
         file[24 + 2 * 76 + 11] = 0xff;

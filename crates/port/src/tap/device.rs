@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_keeps_the_device_closed_says_what_to_do() {
+    fn errors_of_opening_the_device_come_with_advice() {
         let errors = OpenErrors::new(&"tap:t0".parse().unwrap(), "cap_net_admin");
         let said = |errno| cannot_open(&errors, errno).to_string();
         assert!(said(Errno::NOENT).contains("modprobe tun"));

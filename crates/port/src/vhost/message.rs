@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_message_is_read() {
         let address = RingAddress { index: 1, descriptors: 2, used: 3, available: 4 };
         assert_eq!(Message::of_address(&address).address(), Ok(address));
         let region = RegionSpec { guest: 1, size: 2, user: 3, offset: 4 };

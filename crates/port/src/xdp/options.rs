@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_was_asked_for() {
+    fn parses_the_given_options() {
         let settings = parse("queues=2&mode=generic&copy&ring=1000&busy-poll=20").unwrap();
         assert_eq!(settings.queues, Some(Queues::Exactly(2)));
         assert_eq!(settings.hook, Some(Hook::Generic));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_does_not_go_together() {
+    fn refuses_contradicting_options() {
         let many = format!("match={}", vec!["udp:1"; 65].join(","));
         for options in [
             "queues=0",

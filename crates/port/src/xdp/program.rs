@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs root"]
-    fn what_matches_is_ours_and_the_rest_the_kernels() {
+    fn matching_packets_are_ours_and_the_rest_the_kernels() {
         let terms = ["udp:4789", "ethertype:0x88b5", "proto:89", "tcp:179"];
         let share = KernelShare::Unmatched(terms.map(|term| term.parse().unwrap()).into());
         let matching = [

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_owns_can_be_reclaimed() {
+    fn buffers_of_the_kernel_can_be_reclaimed() {
         let arena = arena();
         let mut pool = arena.cache(16);
         let mut owned = KernelOwned::new(&arena);

@@ -97,7 +97,7 @@ fn hosts_talk_through_a_forwarder() {
 
 #[test]
 #[ignore = "needs root"]
-fn streams_pass_whose_senders_leave_checksums_and_segmentation_to_us() {
+fn streams_with_unfinished_checksums_and_segmentation_pass() {
     let Joined { lab: _lab, left, right, middle } = joined();
     for (space, interface) in [(&left, "l0"), (&right, "r0"), (&middle, "m0"), (&middle, "m1")] {
         offloads_on(space, interface);
@@ -182,7 +182,7 @@ fn queues_share_the_packets() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_a_full_ring_lost_is_counted() {
+fn losses_of_a_full_ring_are_counted() {
     let lab = Lab::new();
     let (left, right) = (lab.namespace("left"), lab.namespace("right"));
     lab.veth(&left, "l0", &right, "r0");
@@ -328,7 +328,7 @@ fn a_deleted_interface_is_gone_and_a_new_one_can_be_opened() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_cannot_be_opened_says_what_to_do() {
+fn errors_of_opening_come_with_advice() {
     let lab = Lab::new();
     let (left, right) = (lab.namespace("left"), lab.namespace("right"));
     lab.veth(&left, "uplink0", &right, "r0");
@@ -366,7 +366,7 @@ fn what_cannot_be_opened_says_what_to_do() {
 
 #[test]
 #[ignore = "needs root"]
-fn the_kernel_leaves_out_what_a_program_does_not_want() {
+fn the_kernel_leaves_out_packets_that_a_program_refuses() {
     let lab = Lab::new();
     let (left, right) = (lab.namespace("left"), lab.namespace("right"));
     lab.veth(&left, "l0", &right, "r0");

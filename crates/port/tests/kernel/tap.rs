@@ -246,7 +246,7 @@ fn frames_wait_in_the_kernel_while_there_is_no_buffer() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_a_full_queue_lost_is_counted() {
+fn losses_of_a_full_queue_are_counted() {
     let lab = Lab::new();
     let space = lab.namespace("tap");
     let arena = arena();
@@ -403,7 +403,7 @@ fn a_tap_that_is_moved_to_another_namespace_works_there() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_cannot_be_opened_says_what_to_do() {
+fn errors_of_opening_come_with_advice() {
     let lab = Lab::new();
     let space = lab.namespace("tap");
     let arena = arena();

@@ -143,7 +143,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_client_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..200)) {
+    fn a_hostile_client_harms_no_other(bytes in proptest::collection::vec(any::<u8>(), 8..200)) {
         play(Role::Client, "", &bytes);
     }
 }
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn a_server_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..200)) {
+    fn a_hostile_server_harms_no_other(bytes in proptest::collection::vec(any::<u8>(), 8..200)) {
         play(Role::Server, "", &bytes);
     }
 

@@ -88,7 +88,7 @@ fn one_sparse_file_does_not_use_up_address_space() {
 }
 
 #[test]
-fn what_limits_nothing_is_refused() {
+fn senseless_limits_are_refused() {
     let context = linerate_port::Context::new(crate::rig::arena(2112));
     for wrong in ["memory=0", "memory=16385", "mode=8", "mode=1000", "mode="] {
         let uri = format!("memif:{}?role=server&{wrong}", socket()).parse().unwrap();

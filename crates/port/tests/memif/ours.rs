@@ -176,7 +176,7 @@ fn several_interfaces_share_a_socket() {
 }
 
 #[test]
-fn who_is_not_to_have_an_interface_is_refused_and_told_why() {
+fn a_client_without_rights_to_an_interface_is_refused_with_the_reason() {
     let socket = socket();
     let server = format!("memif:{socket}?role=server&id=1&secret=open%20sesame");
     let server = Station::open(&server);
@@ -199,7 +199,7 @@ fn who_is_not_to_have_an_interface_is_refused_and_told_why() {
 }
 
 #[test]
-fn sockets_that_cannot_be_had_are_refused_with_what_to_do() {
+fn unusable_sockets_are_refused_with_advice() {
     let context = Context::new(arena(2112));
     let open = |uri: &str| match linerate_port::open(&uri.parse().unwrap(), &context) {
         Ok(port) => panic!("{port:?} was opened"),
@@ -254,7 +254,7 @@ fn a_socket_that_a_dead_server_left_is_taken_over_and_a_file_is_not() {
 }
 
 #[test]
-fn who_comes_while_the_socket_is_made_is_told_how_large_rings_are() {
+fn an_early_client_learns_the_size_of_the_rings() {
     for _ in 0..50 {
         let socket = socket();
         std::thread::scope(|scope| {
@@ -363,7 +363,7 @@ fn lent_buffers_come_home_when_the_server_goes_or_the_port() {
 
 /// Sleeping receivers are woken by packets, and by a peer that comes.
 #[test]
-fn who_sleeps_is_woken() {
+fn a_sleeping_receiver_is_woken() {
     let socket = socket();
     let mut server = Station::open(&format!("memif:{socket}?role=server"));
     let uri = format!("memif:{socket}?zero-copy");
@@ -399,7 +399,7 @@ fn who_sleeps_is_woken() {
 }
 
 #[test]
-fn a_direction_nobody_wants_is_not_served() {
+fn an_unwanted_direction_is_not_served() {
     let socket = socket();
     let mut server = Station::open(&format!("memif:{socket}?role=server"));
     let context = Context::new(arena(2112)).toward(Direction::Transmit);

@@ -151,7 +151,7 @@ fn a_pcap_header_may_name_the_check_sequence_length() {
 }
 
 #[test]
-fn what_is_not_a_capture_says_so() {
+fn files_other_than_captures_are_named_so() {
     let header = |have| Fault::ShortHeader { have, need: 24 };
     let pcap = Order::Little.pcap(0xa1b2_c3d4, 4, 1);
     let cases: Vec<(&[u8], Fault)> = vec![

@@ -102,7 +102,7 @@ fn write_all_kinds(directory: &Path) -> Vec<(std::path::PathBuf, Options)> {
 
 #[test]
 #[ignore = "needs tshark and tcpdump"]
-fn other_programs_read_what_we_write_without_complaint() {
+fn other_programs_read_our_files_without_complaint() {
     let directory = Directory::new("peers-write");
     for (path, options) in write_all_kinds(&directory.0) {
         let name = path.to_str().unwrap();

@@ -148,7 +148,7 @@ fn packets() -> impl Strategy<Value = Vec<Packet>> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn a_written_capture_is_read(
         packets in packets(),
         ng in any::<bool>(),
         micro in any::<bool>(),

@@ -126,12 +126,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_driver_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
+    fn a_hostile_driver_harms_no_other(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
         play(&bytes);
     }
 
     #[test]
-    fn a_device_that_plays_foul_harms_nobody(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
+    fn a_hostile_device_harms_no_other(bytes in proptest::collection::vec(any::<u8>(), 8..300)) {
         play_device(&bytes);
     }
 }

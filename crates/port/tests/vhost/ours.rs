@@ -140,7 +140,7 @@ fn either_of_ours_comes_back() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_options_are_refused() {
     for (options, reason) in [
         ("slots=64", "slots"),
         ("role=driver&slots=32768&zero-copy", "half"),

@@ -27,7 +27,7 @@ fn refused(rig: &Rig, uri: &str, arena: &Arena) -> OpenError {
 
 #[test]
 #[ignore = "needs root"]
-fn what_cannot_be_opened_says_why_and_what_to_do() {
+fn errors_of_opening_have_reason_and_advice() {
     let rig = Rig::new(1);
     let error = refused(&rig, "xdp:x1", &arena());
     assert!(matches!(error, OpenError::NoInterface { .. }), "{error}");

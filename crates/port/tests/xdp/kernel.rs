@@ -55,7 +55,7 @@ fn control_packets_can_stay_with_the_kernel() {
 
 #[test]
 #[ignore = "needs root"]
-fn what_does_not_match_can_stay_with_the_kernel() {
+fn packets_that_do_not_match_can_stay_with_the_kernel() {
     for mode in ["native", "generic"] {
         let rig = addressed();
         let arena = arena();
@@ -83,7 +83,7 @@ fn what_does_not_match_can_stay_with_the_kernel() {
 /// An open that would cut the host off is refused, and has to be confirmed.
 #[test]
 #[ignore = "needs root"]
-fn what_the_host_uses_is_not_taken_unless_that_is_confirmed() {
+fn an_interface_in_use_is_not_taken_without_confirmation() {
     let rig = addressed();
     let arena = arena();
     let refusal = |uri: &str| match rig.open(uri, &arena) {

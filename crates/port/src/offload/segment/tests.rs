@@ -113,7 +113,7 @@ fn checksums_that_were_not_left_undone_are_made_anew() {
 }
 
 #[test]
-fn headers_that_are_not_what_was_said_are_refused() {
+fn headers_that_contradict_the_offload_are_refused() {
     let (frame, offload) = merged(&plain(false, 0), GsoKind::Tcp, &[7; 250], 100);
     let refused = |frame: &[u8], offload: &Offload| Segments::new(frame, offload) == Err(Malformed);
     assert!(refused(&frame[..66], &offload), "no payload");
@@ -224,7 +224,7 @@ proptest! {
 
 /// A capture says nothing of segments: they are as long as the link's packets can be.
 #[test]
-fn what_was_recorded_merged_is_cut_to_what_a_link_carries() {
+fn recorded_merged_packets_are_cut_to_the_mtu() {
     let payload: Vec<u8> = (0..60_000).map(|at| (at * 7) as u8).collect();
     for heads in [plain(false, 0), plain(false, 2), plain(true, 0), plain(true, 1)] {
         let network = transport_of(&heads) - if heads.contains(&IPV6) { 40 } else { 20 };
@@ -253,7 +253,7 @@ fn what_was_recorded_merged_is_cut_to_what_a_link_carries() {
 }
 
 #[test]
-fn what_is_no_whole_packet_of_tcp_is_not_cut() {
+fn packets_other_than_whole_tcp_are_not_cut() {
     let (frame, _) = merged(&plain(false, 0), GsoKind::Tcp, &[7; 5000], 1448);
     let cut = |frame: &[u8]| Segments::of_recorded(frame, 1500, 2000).is_some();
     assert!(cut(&frame));

@@ -265,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_offered_is_used_and_taken_back(
+        fn offered_buffers_are_used_and_taken_back(
             steps in proptest::collection::vec(any::<u8>(), 1..200),
             log2 in 1u16..5,
             odd in 0u16..3,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_never_had_is_not_taken() {
+    fn buffers_the_device_never_had_are_refused() {
         let [a, b, c] = areas([0, 0x4000, 0x8000]);
         let areas_of = SplitAreas::new(4, a, b, c).unwrap();
         let mut ring = SplitRing::new(areas_of.clone(), false);

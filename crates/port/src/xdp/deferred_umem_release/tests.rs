@@ -121,7 +121,7 @@ fn a_copied_packet_keeps_its_buffer_until_it_has_been_sent() {
 }
 
 #[test]
-fn what_seems_unsent_may_be_under_way_until_the_queue_is_free() {
+fn unsent_buffers_may_be_under_way_until_the_queue_is_free() {
     let arena = arena();
     let mut closed = close(&arena, false, 30, 8, 5);
     assert!(!closed.release());
