@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_ip_prints() {
+    fn reads_the_counters_of_ip() {
         let json = r#"[{"ifname":"a0","mtu":1500,"stats64":{
             "rx":{"bytes":70,"packets":1,"errors":2,"dropped":3,"over_errors":0,"multicast":0},
             "tx":{"bytes":140,"packets":4,"errors":5,"dropped":6,"carrier_errors":0}}}]"#;

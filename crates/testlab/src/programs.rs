@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no-such-program-here")]
-    fn require_names_what_is_missing() {
+    fn require_names_the_missing_program() {
         require("no-such-program-here");
     }
 }

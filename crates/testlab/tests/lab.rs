@@ -124,7 +124,7 @@ fn is_sleeping(pid: &str) -> bool {
 
 #[test]
 #[ignore = "needs root"]
-fn what_a_killed_test_left_is_removed_by_the_next() {
+fn leftovers_of_a_killed_test_are_removed_by_the_next() {
     // No process has the number 0, and none started at tick 0 with the number of this one.
     let dead = "lrlab-0-1-1-left".to_owned();
     let reused = format!("lrlab-{}-0-1-left", std::process::id());

@@ -88,7 +88,7 @@ fn client(scene: &Scene) -> Case {
         nobody("leave-at-each-step", serve_and_leave),
         nobody("stall-at-each-step", serve_and_stall),
         nobody("full-eventfd", serve_with_full_eventfds),
-        nobody("accept-nobody", accept_nobody),
+        nobody("accept-nobody", never_accept),
         nobody("descriptors", serve_descriptors),
         nobody("any-bytes", serve_any_bytes),
     ])
@@ -353,7 +353,7 @@ fn serve_with_full_eventfds(turn: &mut Turn<'_>) {
     }
 }
 
-fn accept_nobody(turn: &mut Turn<'_>) {
+fn never_accept(turn: &mut Turn<'_>) {
     let server = listen(turn);
     turn.count();
     turn.hold();
