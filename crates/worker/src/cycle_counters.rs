@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_to_what_is_done() {
+    fn time_is_charged_to_the_state() {
         let counters = CycleCounters::default();
         assert_eq!((counters.until(), counters.up_to(|| 100)), (0, (0, 0)));
         assert!(!counters.has_ended());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_for_the_other_is_in_no_interval_twice() {
+    fn corrected_cycles_are_in_no_interval_twice() {
         assert_eq!(CycleCounters::between((10, 20), (15, 27)), (5, 7));
         // 40 cycles of the 60 that were waiting at the first reading turned out to be work.
         assert_eq!(CycleCounters::between((10, 60), (55, 20)), (5, 0));

@@ -363,7 +363,7 @@ mod tests {
 
     /// One packet now and then is not taken for waiting, nor the waiting for it.
     #[test]
-    fn a_rare_packet_costs_what_its_round_does() {
+    fn a_rare_packet_costs_its_round() {
         let mut meter = Meter::new();
         let reader = meter.reader();
         let spin = |least: u64| {
@@ -390,7 +390,7 @@ mod tests {
 
     /// A worker that sleeps says nothing, and is known to wait.
     #[test]
-    fn what_a_worker_does_is_known_up_to_now() {
+    fn the_state_of_a_worker_is_known_up_to_now() {
         let mut meter = Meter::new();
         let measured = meter.round();
         meter.done(0, 0, measured);
