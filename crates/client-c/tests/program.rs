@@ -442,7 +442,7 @@ fn the_documents_are_enough_for_a_program_in_c() {
 
 #[test]
 #[ignore = "needs pkg-config"]
-fn what_is_installed_is_whole() {
+fn an_installation_has_all_that_a_program_needs() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = installed(folder.path());
     let example = package().join("examples/count.c");
