@@ -115,7 +115,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_is_no_address() {
+    fn wrong_addresses_are_refused() {
         assert_eq!(
             Run::errors("AddressInfo(a, , b 1.2.3.4 x 5,);"),
             "config:1: While configuring 'AddressInfo@1 :: AddressInfo':\n  \

@@ -58,7 +58,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_is_no_alignment() {
+    fn wrong_alignments_are_refused() {
         assert_eq!(Run::errors("AlignmentInfo(i 4 2, j 1); i :: Idle"), "");
         assert_eq!(
             Run::errors("a :: AlignmentInfo(i 1, i 4 x, i y 2,); i :: Idle"),

@@ -59,7 +59,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_is_no_port() {
+    fn wrong_ports_are_refused() {
         assert_eq!(
             Run::errors("PortInfo(a x); PortInfo(a); PortInfo(a 1/no-such, b 2/99, # 3, c 4)"),
             "config:1: While configuring 'PortInfo@1 :: PortInfo':\n  \

@@ -45,7 +45,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_is_no_schedule() {
+    fn wrong_schedules_are_refused() {
         assert_eq!(
             Run::errors("s :: ScheduleInfo(a, b 1, , c x, d 1 2);"),
             "config:1: While configuring 's :: ScheduleInfo':\n  \

@@ -87,7 +87,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_cannot_be() {
+    fn impossible_threads_are_refused() {
         assert_eq!(
             Run::errors(
                 "StaticThreadSched(x 0); StaticThreadSched(y 4, i 1 2, i 7); i::Idle;\n\

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pulled_is_checked_and_nobody_sleeps_over_it() {
+    fn pulled_packets_are_checked_and_the_puller_stays_awake() {
         for frame_limit in [1, 7, 256] {
             let mut run = Run::new(
                 "s :: InfiniteSource(LENGTH 9, LIMIT 20) -> q :: Queue -> l :: CheckLength(2)

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_stays_when_it_is_configured_anew() {
+    fn copied_bytes_stay_when_the_element_is_configured_anew() {
         let mut run = Run::new(
             "c :: Clipboard(1/2); InfiniteSource(DATA abcd, LIMIT 1) -> c -> Discard;
              TimedSource(2, wxyz, LIMIT 1) -> [1] c [1] -> o :: Collect;

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_on_is_taken_off() {
+    fn an_appended_crc_is_checked_and_removed() {
         for frame_limit in [1, 7, 256] {
             let mut run = Run::new(
                 "Packets(0102 - 010203 313233343536373839) -> t :: Tee -> SetCRC32 -> u :: Tee

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_nobody_can_count_are_refused() {
+    fn impossible_numbers_are_refused() {
         for (element, error) in [
             ("NumberPacket(-1)", "Offset must be >= 0"),
             ("CheckNumberPacket(40, 4294967295)", "COUNT: out of range, bound 67108864"),

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_buffer_holds_is_dropped_and_sizes_can_be_changed() {
+    fn packets_beyond_a_buffer_are_dropped_and_sizes_can_be_changed() {
         let mut run = Run::new(
             "InfiniteSource(LIMIT 2, STOP true) -> r :: Resize(2147483647, -2147483648)
                 -> c :: Collect",

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_found_is_dropped_and_nothing_cannot_be_searched_for() {
+    fn packets_without_the_pattern_are_dropped_and_an_empty_pattern_is_refused() {
         let mut run = Run::new("Packets(6162 63) -> s :: Search(c) -> a :: Collect");
         run.run();
         assert_eq!(run.read("s.drops"), "0\tno buffer\n1\tpattern not found\n");

@@ -47,7 +47,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_was_stripped_comes_back() {
+    fn stripped_bytes_come_back() {
         for frame_limit in [1, 256] {
             let mut run = Run::new(
                 "InfiniteSource(DATA abcdef, LIMIT 3, STOP true) -> Strip(4) -> Unstrip(3)
@@ -61,7 +61,7 @@ mod tests {
 
     /// Also when a writer has made a copy of its own meanwhile.
     #[test]
-    fn what_was_stripped_comes_back_in_copies() {
+    fn stripped_bytes_come_back_in_copies() {
         let mut run = Run::new(
             "InfiniteSource(DATA abcdef, LIMIT 1, STOP true) -> t :: Tee -> Strip(4)
                 -> RandomBitErrors(1, set) -> Unstrip(4) -> c :: Collect;
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_buffer_holds_is_dropped() {
+    fn packets_beyond_a_buffer_are_dropped() {
         let mut run = Run::new(
             "InfiniteSource(DATA ab, LIMIT 2, STOP true) -> u :: Unstrip(70000) -> c :: Collect",
         );

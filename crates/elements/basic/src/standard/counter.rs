@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_handler_or_no_count_is_named() {
+    fn wrong_handlers_and_counts_are_named() {
         for (config, error) in [
             ("COUNT_CALL 10 e.reset", "no element named 'e'"),
             ("COUNT_CALL x y", "COUNT_CALL type mismatch"),
@@ -314,7 +314,7 @@ mod tests {
 
     /// Click's answers: an element at work pulling is told when the packet has arrived.
     #[test]
-    fn who_pulls_can_be_stopped_by_what_it_pulls() {
+    fn a_pulling_element_can_be_stopped_by_the_packet_it_pulls() {
         for (config, counts) in [
             (
                 "InfiniteSource(LIMIT 99) -> c :: Counter(COUNT_CALL 33 u.active false)

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_click_says_it() {
+    fn errors_are_clicks() {
         for (config, text) in [
             ("BURST 0", "burst size must be >= 1"),
             ("STOP true, END_CALL stop", "END_CALL and STOP are mutually exclusive"),

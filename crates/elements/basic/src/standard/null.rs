@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_frameworks_need_passes_packets_on() {
+    fn elements_for_other_frameworks_pass_packets_on() {
         for limit in [1, 7, 32, 256] {
             let mut run = Run::new(
                 "a :: InfiniteSource(LIMIT 9); b :: InfiniteSource(LIMIT 5); l :: PathSpinlock; \

@@ -116,7 +116,7 @@ fn a_handler_is_called_at_its_packet() {
 
 /// The lines of several elements come in the order of the packets.
 #[test]
-fn what_is_printed_is_in_order() {
+fn printed_lines_are_in_packet_order() {
     let text = "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, \
             DATA \"1.0.0.1 1 U\\n1.0.0.1 2 U\\n1.0.0.1 3 U\\n1.0.0.1 4 U\\n1.0.0.1 5 U\") \
         -> k :: Classifier(21/01, 21/03, -) -> Print(a, 0) -> Null -> Print(b, 0) -> Discard; \

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_threshold() {
+    fn wrong_thresholds_are_refused() {
         let mut run = Run::new(TEXT);
         for (value, error) in
             [("x", "not an integer"), ("1, 2", "expecting 1 integer"), ("", "expecting 1 integer")]

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_of_one_port_has_nobody_to_send_to() {
+    fn a_hub_of_one_port_sends_nothing() {
         let mut run =
             Run::new("InfiniteSource(LIMIT 5, STOP true) -> Hub -> c :: Counter -> Discard");
         run.run();

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shut_port_drops_what_is_pushed_and_keeps_what_is_pulled() {
+    fn a_shut_port_drops_pushed_packets_and_leaves_pulled_ones_upstream() {
         for frame_limit in [1, 256] {
             let mut run = Run::new(THREE).frame_limit(frame_limit);
             for port in ["s.active0", "s.active2"] {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_is_dropped_and_counted() {
+    fn a_switch_that_is_off_drops_and_counts() {
         let mut run = Run::new(
             "InfiniteSource(LIMIT 10, STOP true) -> w :: StaticSwitch(-3) -> c :: Counter -> Discard",
         );
