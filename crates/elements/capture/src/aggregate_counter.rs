@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_leaves_by_output_1() {
+    fn packets_that_are_not_counted_leave_by_output_1() {
         let mut run = Run::new(
             "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\\n2\\n1\\n\")
              -> c :: AggregateCounter(AGGREGATE_FREEZE 1) -> a :: Discard; c [1] -> b :: Discard",

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_filters_have_is_a_warning() {
+    fn aggregates_of_earlier_patterns_are_a_warning() {
         let mut run = Run::new(
             "InfiniteSource(LIMIT 1, STOP true)
                 -> AggregateFilter(allow 3 3, drop 2-4, 1 4-6, 0 all, allow 9) -> Discard",
@@ -251,7 +251,7 @@ mod tests {
 
     /// Compares ranges with a list of single aggregates.
     #[test]
-    fn ranges_are_what_single_aggregates_would_be() {
+    fn ranges_act_as_single_aggregates() {
         let mut draw = numbers(7);
         for _ in 0..200 {
             let (mut ranges, mut single) = (Ranges::default(), [None; 64]);

@@ -129,7 +129,7 @@ mod tests {
 
     /// In Click's words.
     #[test]
-    fn who_tells_of_aggregates_must_be_one() {
+    fn the_notifier_must_be_an_aggregate_notifier() {
         let errors = Run::errors("Idle -> AggregateFirst(NOTIFIER d) -> d :: Discard");
         assert!(errors.ends_with("\n  d is not an AggregateNotifier\n"), "{errors}");
         let right = "Idle -> AggregateFirst(NOTIFIER f) -> Discard; Idle -> f :: AggregateIPFlows -> Discard";

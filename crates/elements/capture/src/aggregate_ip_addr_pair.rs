@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_header_leaves_by_output_1() {
+    fn packets_without_a_header_leave_by_output_1() {
         let mut run = Run::new(
             "Packets(4500 01) -> p :: AggregateIPAddrPair -> c :: Collect; p [1] -> d :: Collect",
         );

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_keep_what_they_carry() {
+    fn copies_keep_their_payload() {
         let mut run = Run::new(&format!(
             "Packets({}00050006000c11116162) -> MarkIPHeader -> t :: Tee -> EraseIPPayload
                 -> c :: Collect; t [1] -> d :: Collect",

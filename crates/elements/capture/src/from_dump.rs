@@ -440,7 +440,7 @@ mod tests {
     use linerate_elements_testing::{Run, Scratch};
 
     #[test]
-    fn what_is_read_is_written_byte_for_byte() {
+    fn read_captures_are_written_byte_for_byte() {
         let scratch = Scratch::new("dump-copy");
         let copy = |name: &str, limit: usize| {
             let out = scratch.path("out.pcap");

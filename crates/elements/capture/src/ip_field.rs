@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field() {
+    fn wrong_fields_are_refused() {
         for (text, error) in [
             ("sport", SYNTAX),
             ("ip foo", SYNTAX),

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_says_what_is_asked_for() {
+    fn the_header_names_the_requested_fields() {
         let scratch = Scratch::new("summary-header");
         let dump = |arguments: &str| {
             let out = scratch.path("out");

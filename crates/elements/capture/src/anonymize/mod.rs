@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_the_addresses_of_what_they_are_about() {
+    fn icmp_errors_have_the_addresses_of_their_packets() {
         let inner = "450000201234000040117a8212000001130000020005000600080000";
         for (message, length, changes) in [
             (format!("0b00000000000000{inner}"), 56, true),

@@ -76,7 +76,7 @@ fn packets_wait_for_room() {
 
 /// The end of the queue is noticed, with frames of any size.
 #[test]
-fn what_is_in_a_queue_is_read_until_it_is_empty() {
+fn a_queue_is_read_until_it_is_empty() {
     let sent = |source: &str, frame_limit| {
         let replay = "Queue(9) -> ReplayUnqueue(STOP 3) -> c :: Counter -> Discard;";
         let text = format!("{source} -> {replay}");
@@ -162,7 +162,7 @@ fn pulled_rounds_are_told_of() {
 }
 
 #[test]
-fn what_is_kept_has_a_bound() {
+fn stored_packets_are_bounded() {
     for class in ["ReplayUnqueue(STOP 2, CAPACITY 100)", "Replay(STOP 2, CAPACITY 100) -> Unqueue"]
     {
         let mut run = run(&format!("{THREE} -> {class} -> c :: Collect"), 256);
