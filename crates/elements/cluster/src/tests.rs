@@ -166,7 +166,7 @@ fn flows_are_balanced_inside_of_each_application() {
 }
 
 #[test]
-fn each_application_gets_what_its_filter_accepts_and_packets_are_shared_as_before() {
+fn each_application_gets_the_packets_of_its_filter_and_shares_them() {
     let flows: Vec<String> = (0..64).map(flow).collect();
     let (mut run, address) = run(&format!(
         "f :: ConsumerFanOut(all, low0 low1 if src portrange 0-9, odd if udp[1] & 1 != 0 and not src portrange 0-20, \
@@ -214,7 +214,7 @@ fn flows_got(programs: Vec<thread::JoinHandle<Vec<Vec<u8>>>>) -> Vec<Vec<u8>> {
 
 /// A flow goes to the program that gets it without filters, or to none.
 #[test]
-fn each_program_of_a_balancer_wants_what_it_says_and_flows_stay_where_they_are() {
+fn filters_of_a_balancers_programs_move_no_flow() {
     let flows: Vec<String> = (0..64).map(flow).collect();
     for limit in [1, 7, 256] {
         let (run, address) = run(&format!(
@@ -262,7 +262,7 @@ fn each_program_of_a_balancer_wants_what_it_says_and_flows_stay_where_they_are()
 
 /// Packets that a slow program wants wait for it; those it does not want pass by.
 #[test]
-fn what_is_not_wanted_is_not_waited_with() {
+fn unwanted_packets_do_not_wait_for_a_slow_program() {
     let (mut run, address) = run(&format!(
         "s :: InfiniteSource(DATA \\<{}>, LIMIT 2000, ACTIVE false) \
            -> t :: ConsumerFanOut(slow where false, fast, WAIT true, CELLS 32)",
@@ -388,7 +388,7 @@ fn packets_with_the_same_number_stay_together() {
 }
 
 #[test]
-fn a_program_sends_back_what_it_has_changed_and_packets_of_its_own() {
+fn a_program_sends_changed_packets_and_packets_of_its_own() {
     let (mut run, address) = run(
         "InfiniteSource(DATA \\<00 00>, LIMIT 5, ACTIVE false) -> ToConsumer(one, ACCESS write); \
          FromConsumer(one, SPARE 2) -> c :: Collect; FromConsumer(two) -> d :: Collect; \
@@ -486,7 +486,7 @@ impl Element for Slow {
 }
 
 #[test]
-fn a_program_that_comes_early_waits_for_all_elements_and_gets_what_they_agree_to() {
+fn an_early_program_waits_for_all_elements_and_gets_their_least_grant() {
     let address = address();
     let text = format!(
         "ClusterSocket({address}); Slow; FromConsumer(one) -> Discard; Slow; \
@@ -499,7 +499,7 @@ fn a_program_that_comes_early_waits_for_all_elements_and_gets_what_they_agree_to
 }
 
 #[test]
-fn what_is_granted_follows_the_configuration() {
+fn a_grant_follows_the_configuration() {
     let (mut run, address) =
         run("Idle -> t :: ToConsumer(one, ACCESS isolated); Script(TYPE PASSIVE, end)");
     assert_eq!(run.read("t.count"), "0");

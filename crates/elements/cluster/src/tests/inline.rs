@@ -31,7 +31,7 @@ fn wait_for(control: &Control, handler: &str, value: &str) {
 }
 
 #[test]
-fn a_program_says_what_becomes_of_packets_and_of_flows() {
+fn a_program_decides_on_packets_and_flows() {
     // The last byte of the source's address, which is the flow's number.
     let decide = |packet: &[u8]| match packet[29] {
         0 => Verdict::Pass,
@@ -215,7 +215,7 @@ fn a_slow_program_decides_about_as_many_as_it_can() {
 }
 
 #[test]
-fn what_waits_stays_when_the_configuration_is_replaced() {
+fn waiting_packets_stay_when_the_configuration_is_replaced() {
     let got = numbered("LIMIT 200ms, FAIL open", |control, mut consumer| {
         consumer.wait(None).unwrap();
         control.write("i.config", "ids, LIMIT 100ms, FAIL open, FLOWS 0").unwrap();
