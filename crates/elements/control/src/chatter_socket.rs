@@ -498,7 +498,7 @@ mod tests {
 
     /// Click 2.1 sends its clients the same.
     #[test]
-    fn clients_hear_what_is_reported() {
+    fn clients_get_the_reports() {
         let name = name("hear");
         let text = format!(
             "ChatterSocket(unix, {name}, CHANNEL default);

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_a_syntax_error() {
+    fn wrong_formats_are_syntax_errors() {
         for call in [
             "%u -1",
             "%x -1",

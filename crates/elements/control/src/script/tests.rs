@@ -330,7 +330,7 @@ fn a_signal_runs_its_script_on_the_worker() {
 }
 
 #[test]
-fn what_scripts_can_spend_is_bounded() {
+fn resources_of_scripts_are_bounded() {
     // Substitution that doubles a text, scripts that call themselves through
     // others, and loops in loops: each ends with a word about it.
     for (text, said) in [

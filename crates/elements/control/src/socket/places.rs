@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_may_write_go_before_all_others() {
+    fn writers_go_before_all_others() {
         let mut guests = Vec::new();
         crowd(&mut guests, OTHER, true, PLACES - 1);
         crowd(&mut guests, STRANGER, false, 1);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_and_what_follows_them() {
+    fn commands_are_taken_and_the_rest_is_left() {
         let syntax = |text: &str| wrong(code::SYNTAX, text);
         for (input, expected, rest) in [
             ("read c.count\r\nx", read("c.count", ""), "x"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_complete_waits() {
+    fn incomplete_commands_wait() {
         for input in ["", "READ a.b", "WRITEDATA a.b 3\r\nab", "READUNTIL a.b X\nx\nX"] {
             assert_eq!(take(input.as_bytes(), false), None, "{input:?}");
         }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_endless_ends() {
+    fn commands_beyond_a_limit_end_the_connection() {
         let line = vec![b'x'; LINE_LIMIT + 1];
         assert!(matches!(take(&line, false), Some((Command::Lost { code: code::TOO_BIG, .. }, _))));
         let input = format!("WRITEDATA a.b {}\n", DATA_LIMIT + 1);

@@ -309,7 +309,7 @@ fn calls_by_number_are_handlers() {
 }
 
 #[test]
-fn who_may_only_read_cannot_write() {
+fn a_reader_cannot_write() {
     let answers = talk(
         ", READONLY true); c :: Counter; Idle -> c -> Discard; Script(wait 1s, stop)",
         "readonly",
@@ -398,7 +398,7 @@ fn a_connected_socket_the_program_was_started_with_is_the_only_client() {
 }
 
 #[test]
-fn what_is_no_socket_is_refused() {
+fn other_descriptors_than_sockets_are_refused() {
     let file = std::fs::File::open("/dev/null").unwrap();
     let errors = Run::errors(&format!("ControlSocket(SOCKET, {})", file.as_raw_fd()));
     assert!(errors.contains("fd: Socket operation on non-socket"), "{errors}");
