@@ -176,7 +176,7 @@ fn broadcasts_of_the_link_are_known_behind_a_device() {
 /// Packets sent by this host have a type of their own.
 #[test]
 #[ignore = "needs root"]
-fn what_this_host_sends_is_no_broadcast() {
+fn packets_of_this_host_are_no_broadcasts() {
     let lab = Lab::new();
     let [_a, router, _b] = line(&lab);
     let frames = addressed(router.mac("left"));
@@ -250,7 +250,7 @@ fn a_port_is_opened_again_when_its_interface_is_back() {
 
 #[test]
 #[ignore = "needs root"]
-fn a_tap_shows_what_the_stack_sends() {
+fn a_tap_receives_packets_of_the_stack() {
     let lab = Lab::new();
     let space = lab.namespace("t");
     let text = "tap :: KernelTap(10.9.0.1/24, 10.9.0.2) -> c :: Counter -> Discard";

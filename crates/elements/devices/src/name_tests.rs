@@ -5,7 +5,7 @@ use linerate_elements_testing::Run;
 const SOON: &str = "DriverManager(wait 20ms, stop)";
 
 #[test]
-fn each_packet_comes_to_one_of_those_who_share_a_device() {
+fn each_packet_of_a_shared_device_comes_to_one_element() {
     for (first, second) in [
         ("FromDPDKDevice(0)", "FromDPDKDevice(0)"),
         ("FromDPDKDevice(0, QUEUE 1)", "FromDPDKDevice(0, 0)"),
@@ -41,7 +41,7 @@ fn names_on_the_command_line_go_before_those_in_the_configuration() {
 }
 
 #[test]
-fn a_device_nobody_named_is_an_error_that_says_how() {
+fn an_unnamed_device_is_an_error_with_advice() {
     for (text, error) in [
         (
             "FromDPDKDevice(0) -> Discard",

@@ -48,7 +48,7 @@ fn a_port_that_ends_ends_the_run() {
 }
 
 #[test]
-fn a_burst_limits_what_is_received_at_a_time() {
+fn a_burst_limits_the_packets_received_at_a_time() {
     let mut run =
         Run::new("f :: FromPort(null:?count=100, 7, STOP true) -> c :: Counter -> Discard");
     run.run();
@@ -164,7 +164,7 @@ fn one_name_is_one_port_in_both_directions() {
 }
 
 #[test]
-fn a_full_port_drops_what_is_pushed() {
+fn a_full_port_drops_pushed_packets() {
     // Two names of one ring are its two ends.
     let mut run = Run::new(
         "InfiniteSource(LIMIT 1000, STOP true) -> t :: ToPort(ring:full?slots=64);
@@ -228,7 +228,7 @@ fn a_port_survives_a_written_configuration() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_said() {
+fn errors_of_opening_name_the_port() {
     let errors = Run::errors("FromPort(nul:) -> Discard");
     assert!(errors.contains("there is no driver \"nul\""), "{errors}");
     let errors = Run::errors("FromPort(pcap:/no/such/file) -> Discard");
@@ -297,7 +297,7 @@ fn only_ip_packets_leave_by_the_first_output() {
 
 /// As Click's: how much longer packets were is known behind it.
 #[test]
-fn what_was_cut_off_is_known() {
+fn the_length_beyond_a_snap_length_is_known() {
     let scratch = Scratch::new("cut");
     let (from, to) = (scratch.file("a.pcap"), scratch.file("b.pcap"));
     Run::new(&format!("InfiniteSource(LENGTH 100, LIMIT 3, STOP true) -> ToPort(pcap:{from})"))
