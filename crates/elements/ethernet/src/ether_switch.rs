@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn known_destinations_get_theirs_and_nobody_else() {
+    fn known_destinations_alone_get_their_frames() {
         for frame_limit in [1, 256] {
             // Within the frame: 1 speaks, 2 answers no host, 1 to itself.
             let mut run = switch("", ["f1 f2 21 12 11", "", ""]).frame_limit(frame_limit);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold_and_what_is_known_stays() {
+    fn limits_hold_and_learnt_hosts_stay() {
         for (config, known) in [("CAPACITY 2", 2), ("PORT_CAPACITY 1", 1), ("CAPACITY 0", 0)] {
             for frame_limit in [1, 256] {
                 let mut run =
@@ -398,7 +398,7 @@ mod tests {
 
     /// Each port is another worker's, and each worker has a table.
     #[test]
-    fn workers_hear_what_others_have_learnt() {
+    fn workers_share_learnt_hosts() {
         let mut run = Run::new(&format!(
             "s :: EtherSwitch; StaticThreadSched(a 0, b 1);
              a :: TimedSource(0.005, \\<{}>) -> [0] s; b :: TimedSource(0.005, \\<{}>) -> [1] s;

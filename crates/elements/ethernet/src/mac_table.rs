@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_idle_worker_has_not_read_is_taken_over() {
+    fn unread_news_of_an_idle_worker_are_taken_over() {
         let news = news();
         let [mut busy, mut idle] = [(); 2].map(|()| replica(Some(&news), no_links()));
         see(&mut busy, 10, X, 1);
@@ -673,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_had_no_part_is_told_what_others_take_over() {
+    fn a_new_worker_gets_the_hosts_that_others_take_over() {
         let mut old = replica(None, no_links());
         see(&mut old, 10, X, 1);
         see(&mut old, 20, Y, 2);
@@ -746,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_received_before_a_link_went_down_teaches_nothing() {
+    fn packets_from_before_a_link_loss_teach_nothing() {
         let (links, link) = (Arc::new(Links::default()), Arc::new(Link::new("")));
         link.set(true, "");
         links.put(7, &link);

@@ -61,7 +61,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_drop_broadcasts_goes_by_is_set() {
+    fn the_packet_type_decides_for_drop_broadcasts() {
         let types = [
             ("HOST", "10"),
             ("broadcast", "0"),

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_annotation_is_what_the_tag_was() {
+    fn the_annotation_is_the_removed_tag() {
         for (config, expected) in [("", "600500000000"), ("ANNO false", "003700000000")] {
             let mut run = Run::new(&format!(
                 "Packets(010101010101020202020202810060050800aabb) -> SetVLANAnno(0x37) -> VLANDecap({config}) -> Print(CONTENTS NONE, PRINTANNO true)

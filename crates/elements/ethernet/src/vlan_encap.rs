@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ethernet_packet_gets_no_tag() {
+    fn packets_without_an_ethernet_header_get_no_tag() {
         let mut run = Run::new(
             "Packets(- 00 000102030405060708090a0b0c) -> v :: VLANEncap(5) -> c :: Collect",
         );

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_stays_in_the_tunnel() {
+    fn malformed_packets_stay_in_the_tunnel() {
         let inner = [7; 20];
         let encap = Encap {
             src: Ipv4Addr::new(10, 0, 0, 1),

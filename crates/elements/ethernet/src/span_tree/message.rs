@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_message_is_read() {
         let now = 1_000 * SECOND;
         let message = Message {
             root: 0x8000_0102_0304_0506,

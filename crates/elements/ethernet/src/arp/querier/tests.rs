@@ -154,7 +154,7 @@ fn queriers_share_a_table() {
 
 /// Answers to one worker are for packets that wait on another.
 #[test]
-fn workers_share_what_is_known() {
+fn workers_share_learnt_addresses() {
     let mut run = Run::new(&format!(
         "q :: ARPQuerier(1.0.0.1/24, 2:0:0:0:0:1) -> out :: Counter -> Discard;
          StaticThreadSched(i 0, r 1); i :: TimedSource(0.005, \\<4500>) -> Destination(1.0.0.2) -> q;
@@ -174,7 +174,7 @@ fn workers_share_what_is_known() {
 /// With a third output it is asked three times, a second apart, and waiting packets come back as
 /// they were; a neighbour asked for then is new. Without one there is one query, and packets wait.
 #[test]
-fn who_does_not_answer_is_given_up_by_the_third_output() {
+fn a_silent_neighbour_is_given_up_by_the_third_output() {
     let config = |outputs: &str| {
         format!(
             "q :: ARPQuerier(1.0.0.1/24, 2:0:0:0:0:1); Idle -> [1] q;
@@ -309,7 +309,7 @@ fn entries_that_are_wanted_again_are_as_old_as_they_may_be() {
 
 /// Click 2.1's output.
 #[test]
-fn what_has_run_out_is_as_old_as_may_be_with_every_packet_for_it() {
+fn an_expired_entry_has_its_greatest_age_with_every_packet() {
     for frame_limit in [1, 256] {
         let mut run = Run::new(
             "t :: ARPTable(TIMEOUT 2, ENTRY_CAPACITY 2);
