@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn collectors_are_told_of_what_flows_did() {
+    fn collectors_get_the_records_of_flows() {
         for frame_limit in [1, 7, 256] {
             let sockets = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a socket"));
             for socket in &sockets {

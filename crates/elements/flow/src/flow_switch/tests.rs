@@ -295,7 +295,7 @@ fn several_workers_forward_by_the_same_tables() {
 
 /// A packet is counted before it can be seen, also when the worker had been asleep.
 #[test]
-fn who_hears_of_a_packet_finds_it_counted() {
+fn a_packet_is_counted_before_it_is_reported() {
     const PACKETS: u64 = 2_000;
     let mut run = Run::new(&format!(
         "TimedSource(200us, LIMIT {PACKETS}) -> s :: FlowSwitch -> Discard;

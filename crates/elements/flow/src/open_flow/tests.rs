@@ -86,7 +86,7 @@ fn connections_stay_where_the_channel_stays() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_arguments_are_refused() {
     let errors = |channel: &str| {
         Run::errors(&format!(
             "s :: FlowSwitch; d :: Discard; Idle -> s -> Discard; Idle -> d; OpenFlow({channel});"
@@ -115,7 +115,7 @@ fn with_state(scratch: &Scratch, first: &str) -> String {
 }
 
 #[test]
-fn what_a_controller_has_set_is_there_after_a_restart() {
+fn flows_of_a_controller_are_there_after_a_restart() {
     for first in ["", "Idle -> Discard;"] {
         let scratch = Scratch::new("openflow-state");
         fs::write(scratch.path("flows"), "priority=5,actions=drop\n").expect("a file");
