@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_errors_are_about() {
+    fn errors_are_about_permitted_packets_alone() {
         let (a, b) = ([10, 0, 0, 1], [10, 0, 0, 2]);
         let bad = [[10, 0, 0, 255]];
         let check = |packet: &[u8]| allowed(packet, false, &bad);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_pointed_at() {
+    fn a_wrong_option_is_pointed_at() {
         for (options, place) in [
             (&[1, 7, 1, 0][..], 22),
             (&[7, 9, 4, 0], 21),

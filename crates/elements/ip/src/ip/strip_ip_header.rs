@@ -171,7 +171,7 @@ mod tests {
         DATA \"1.0.0.1 2.0.0.2 T mss5 \\\"abc\\\"\n1.0.0.1 2.0.0.2 U . \\\"def\\\"\n1.0.0.1 2.0.0.2 T . \\\"jkl\\\"\n\")";
 
     #[test]
-    fn packets_begin_with_what_their_transport_header_carries() {
+    fn packets_begin_with_their_transport_payload() {
         for class in ["StripTransportHeader", "StripIPHeader -> StripTCPHeader", "StripUDPHeader"] {
             for frame_limit in [1, 7, 256] {
                 let mut run = Run::new(&format!(

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ip_packet_is_cut_as_a_whole() {
+    fn packets_other_than_ip_are_cut_as_a_whole() {
         let mut run =
             Run::new("Packets(010203 0102 -) -> TruncateIPPayload(2, true) -> c :: Collect");
         run.run();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_remembered() {
+    fn the_length_cut_off_is_remembered() {
         let packet = packet(0x45, 17, &[1; 60]);
         for (arguments, length) in [("4", 80), ("4, EXTRA_LENGTH false", 32), ("100", 80)] {
             let mut run = Run::new(&format!(

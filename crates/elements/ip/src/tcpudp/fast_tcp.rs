@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_small_becomes_larger() {
+    fn too_small_arguments_become_larger() {
         let run = run(&format!("0, 1, 20, {ENDS}, 1, 1"), 256);
         let output = run.output();
         for text in ["flow size < 3, defaulting to 3", "packet length < 60, defaulting to 60"] {

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_argument() {
         let mut run = Run::new("s :: TCPIPSend -> Discard");
         for (text, error) in [
             ("1.0.0.1 1 2.0.0.2 80 1 0", "FLAGS: required argument missing"),

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_no_change() {
+    fn changes_without_a_difference_coding_are_none() {
         let old = headers(|old| (old[5], old[27], old[35]) = (9, 9, 9));
         for change in [
             // Fields that shrink, or grow by too much.

@@ -124,7 +124,7 @@ mod tests {
 
     /// The bytes are those of Click, except that Click draws connection numbers at random.
     #[test]
-    fn headers_are_told_whole_and_then_what_has_changed() {
+    fn headers_go_whole_and_then_as_differences() {
         let packet = |id: u16, port: u16, seq: u32, flags: u8, data: &str| {
             let length = 40 + data.len() / 2;
             format!(

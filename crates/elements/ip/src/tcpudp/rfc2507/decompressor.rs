@@ -87,7 +87,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_is_no_compressor_s_is_dropped() {
+    fn packets_of_no_compressor_are_dropped() {
         let headers = format!("45000028{}", "00".repeat(36));
         let packets = [
             "00".into(),

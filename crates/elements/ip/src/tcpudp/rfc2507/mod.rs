@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_is_what_went_in() {
+    fn decompressed_packets_are_the_original_ones() {
         let packets = packets().join(" ");
         let mut sizes = Vec::new();
         for frame_limit in [1, 7, 256] {

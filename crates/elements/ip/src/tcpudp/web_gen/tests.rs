@@ -139,7 +139,7 @@ fn a_page_comes_in_parts() {
 }
 
 #[test]
-fn a_reset_ends_a_connection_and_what_is_no_segment_does_nothing() {
+fn a_reset_ends_a_connection_and_malformed_segments_do_nothing() {
     let (mut state, Sent { from, sequence: first, .. }) = client();
     let sound = packet(from, 500, first.wrapping_add(1), SYN | ACK, b"");
     assert!(Segment::parse(&sound).is_some());
