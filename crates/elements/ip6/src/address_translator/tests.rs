@@ -117,7 +117,7 @@ proptest! {
 }
 
 #[test]
-fn packets_nobody_maps_go_no_further() {
+fn packets_without_a_mapping_are_refused() {
     let mut by_port = mappings(ports());
     let mut inward = packet(0, (PEER, 80), (OUTSIDE, 1000), b"");
     assert_eq!(rewrite(&mut inward, Direction::In, &mut by_port, 0), Err(Refused::NoMapping));

@@ -192,7 +192,7 @@ fn questions_are_answered() {
 }
 
 #[test]
-fn what_it_answers_for_can_be_read() {
+fn advertised_addresses_can_be_read() {
     let mut run = Run::new(
         "Idle -> a :: IP6NDAdvertiser(2001:db8::/32 ::1 2:0:0:0:0:1, 2001:db8::7 2:0:0:0:0:7)
          -> Discard; Script(print $(a.lookup 2001:db8::7) $(a.lookup 2001:db8::8) \
@@ -269,7 +269,7 @@ fn groups_need_no_question_and_nowhere_is_dropped() {
 
 /// Three questions a second apart, then it is given up.
 #[test]
-fn nobody_answers() {
+fn a_silent_neighbour_is_given_up_after_three_solicitations() {
     let mut run = solicitor("", &["2001:db8::2", "2001:db8::2"], &[], "wait 10");
     assert_eq!(run.read("asked.packets"), vec![question("2001:db8::2", None); 3].join("\n"));
     let times = run.read("asked.times");
@@ -282,7 +282,7 @@ fn nobody_answers() {
 /// A packet that waits for an expired neighbour is not dropped with the old entry: there is a
 /// solicitation at once, and the answer is in time.
 #[test]
-fn packets_for_who_has_run_out_wait() {
+fn packets_for_an_expired_neighbour_wait() {
     let said = advertisement(SOLICITED | OVERRIDE, THEIRS);
     let frame = hex(&bytes(&said, OURS));
     // In tenths of a second after a whole one, at which expired entries are searched for.
@@ -305,7 +305,7 @@ fn packets_for_who_has_run_out_wait() {
 
 /// Packets that waited come back by a third output, unchanged.
 #[test]
-fn nobody_answers_and_who_sends_is_told() {
+fn packets_for_a_silent_neighbour_come_back_by_the_third_output() {
     let mut run = Run::new(
         "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1); Idle -> [1] s;
          InfiniteSource(DATA \\<6000>, LIMIT 1) -> to :: SetIP6Address(2001:db8::2) -> s;
@@ -324,7 +324,7 @@ fn nobody_answers_and_who_sends_is_told() {
 }
 
 #[test]
-fn what_waits_is_bounded() {
+fn waiting_packets_are_bounded() {
     let to = ["2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8::5", "2001:db8::2"];
     for (config, length, killed) in
         [(", CAPACITY 4", 2, 3), (", ENTRY_PACKET_CAPACITY 1", 4, 1), (", ENTRY_CAPACITY 2", 2, 3)]
@@ -338,7 +338,7 @@ fn what_waits_is_bounded() {
 
 /// RFC 4861 section 7.2.5.
 #[test]
-fn only_what_overrides_changes_what_is_known() {
+fn only_overriding_advertisements_change_an_entry() {
     let to = ["2001:db8::2"];
     let first = advertisement(SOLICITED, THEIRS);
     let script = "wait 0.05, write m0.active true, wait 0.05, write m1.active true, wait 0.05";
@@ -361,7 +361,7 @@ fn only_what_overrides_changes_what_is_known() {
 }
 
 #[test]
-fn who_asks_for_the_host_is_learnt() {
+fn a_soliciting_neighbour_is_learnt() {
     let script = "wait 0.05, write m0.active true, wait 0.05";
     let mut run = solicitor("", &["2001:db8::2"], &[(&solicitation(), OURS)], script);
     assert_eq!(run.read("s.table"), "2001:db8::2 1 02-00-00-00-00-02\n");
@@ -401,7 +401,7 @@ fn nothing_is_asked_before_the_address_is_known_to_be_free() {
 }
 
 #[test]
-fn an_address_somebody_else_has_is_not_used() {
+fn a_duplicate_address_is_not_used() {
     let taken = Message {
         source: ip("2001:db8::1"),
         destination: ALL_NODES,
@@ -430,7 +430,7 @@ fn an_address_somebody_else_has_is_not_used() {
 
 /// An answer learnt by one worker serves packets that wait on another.
 #[test]
-fn workers_share_what_is_known() {
+fn workers_share_learnt_addresses() {
     let answer = hex(&bytes(&advertisement(SOLICITED, THEIRS), OURS));
     let mut run = Run::new(&format!(
         "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1) -> out :: Counter -> Discard;

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_version_has_is_not_translated() {
+    fn messages_of_one_version_alone_are_not_translated() {
         for kind in [4, 5, 9, 10, 13, 14, 15, 16, 17, 18, 40] {
             assert_eq!((error_v6((kind, 0, 0), 100), echo_v6(kind)), (None, None), "{kind}");
         }
