@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_front_is_not_known_of_a_copy() {
+    fn the_header_in_front_of_a_copy_is_unknown() {
         let mut meta = Meta::EMPTY;
         mark(&mut meta, HeaderStart::new(100, 3));
         copied(&mut meta, 100, 0);
