@@ -185,7 +185,7 @@ fn read_intervals(text: &'static str, idle: Idle, works: bool) -> Usage {
 
 /// Where packets are rare, each of them is measured.
 #[test]
-fn what_rare_packets_cost_is_known() {
+fn the_cost_of_rare_packets_is_measured() {
     for idle in [Idle::Adaptive, Idle::Block] {
         let text =
             "Numbered(LIMIT 5, BURST 1, EVERY 5ms) -> Counter -> Queue -> Unqueue -> Discard";

@@ -111,7 +111,7 @@ fn a_scan_through_arp_is_bounded_and_displaces_no_neighbour() {
 }
 
 #[test]
-fn unsolicited_replies_fill_no_table_and_displace_nobody() {
+fn unsolicited_replies_fill_no_table_and_displace_no_entry() {
     for arguments in ["UNSOLICITED true", "UNSOLICITED false"] {
         let mut bed = arp(arguments, "Flood(unsolicited, 100000, AFTER 2) -> [1] q;");
         assert_eq!((bed.number("good.count"), bed.number("other.count")), (1001, 0));

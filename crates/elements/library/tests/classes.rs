@@ -122,7 +122,7 @@ const FOUND: &[&str] = &[
 ];
 
 #[test]
-fn what_was_found_is_found_no_more() {
+fn differences_found_before_are_gone() {
     for text in FOUND {
         let text = format!("{text}; DriverManager(wait 20s, stop)");
         let single = outcome(&text, 1).expect("it runs");

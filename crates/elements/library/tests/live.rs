@@ -62,7 +62,7 @@ fn copies_come_in_frames() {
 /// No source waits for a reader that makes no room now: packets are dropped at the queue, as they
 /// would be if they came one at a time.
 #[test]
-fn a_queue_nobody_reads_overflows() {
+fn a_queue_without_a_reader_overflows() {
     let text = "FromPort(null:a?size=64) -> in :: Counter(COUNT_CALL 300000 stop)
             -> q :: Queue(100) -> RatedUnqueue(1000) -> Discard";
     let (_, [lost, came]) = run(text, [], ["q.drops", "in.count"]);

@@ -182,12 +182,12 @@ fn chains_that_form_and_dissolve_lose_nothing() {
 }
 
 #[test]
-fn what_moves_between_workers_is_not_lost() {
+fn packets_are_not_lost_when_elements_move_between_workers() {
     assert!(replace_under_load(3, MOVES.map(String::from).to_vec(), 400) > 400);
 }
 
 #[test]
-fn elements_hand_on_what_they_hold() {
+fn elements_hand_on_the_packets_they_hold() {
     for texts in HOLDERS {
         let texts = texts.map(|text| {
             let (holder, more) = text.split_once("; ").unwrap_or((text, ""));
@@ -331,7 +331,7 @@ fn a_flow_switch_keeps_its_flows_and_loses_nothing() {
 /// An element calls handlers of others while they and their places in the graph change: the call
 /// returns the right answer or fails, and no other handler is called instead.
 #[test]
-fn who_asks_meanwhile_gets_the_right_answer_or_none() {
+fn a_handler_call_during_replacement_gets_the_right_answer_or_none() {
     let texts = [
         "Pin(asker 1); source :: Numbered -> sink :: Check; asker :: Asks(sink.seen)",
         "Pin(asker 1); a, b, c :: Idle; a -> Discard; b -> Discard; c -> Discard;
@@ -386,7 +386,7 @@ fn a_run_may_end_while_the_graph_is_replaced() {
 }
 
 #[test]
-fn the_sink_notices_what_is_missing() {
+fn the_sink_notices_a_missing_packet() {
     // The test's own instrument: a packet taken out is noticed.
     let arena = arena();
     let library = numbered_library();

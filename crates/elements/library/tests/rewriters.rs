@@ -152,7 +152,7 @@ fn kind(name: &str) -> Packet {
 }
 
 #[test]
-fn what_every_rewriter_writes_has_the_checksums_of_an_independent_reckoning() {
+fn every_rewriter_writes_the_checksums_of_an_independent_calculation() {
     let all = 20_000;
     let ports = "pattern 1.2.3.4 1024-65535 - - 0 0";
     for (rewriter, protocols) in [

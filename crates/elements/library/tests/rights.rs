@@ -15,7 +15,7 @@ fn opens(kind: &str) -> bool {
 }
 
 #[test]
-fn a_configuration_that_names_files_or_handlers_is_for_those_who_may_replace_it() {
+fn a_config_that_names_files_or_handlers_needs_the_right_replace() {
     let mut seen = 0;
     all(|class| {
         if class.reconfigured == Some(Right::Write) {
@@ -44,7 +44,7 @@ fn a_handler_for_the_configuration_is_written_where_the_class_says_so() {
 
 /// Names of handlers that open files, call handlers, or run scripts.
 #[test]
-fn handlers_that_open_or_call_are_for_those_who_may_replace_the_configuration() {
+fn handlers_that_open_or_call_need_the_right_replace() {
     let opens = |name: &str| {
         name.ends_with("_file")
             || name.ends_with("_call")

@@ -71,7 +71,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn what_is_known_changes_nothing(
+    fn the_header_cache_changes_no_result(
         kinds in vec(prop_oneof![5 => Just(0u8), 2 => any::<u8>()], 1..120),
         strip: bool,
         chain in vec(0..ELEMENTS.len(), 1..9),

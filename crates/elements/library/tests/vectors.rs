@@ -190,14 +190,14 @@ proptest! {
     }
 
     #[test]
-    fn many_turns_at_once_are_seen_by_nobody(
+    fn many_turns_at_once_change_no_result(
         choices in proptest::collection::vec(any::<u8>(), 20..200)
     ) {
         compare(Turns::Open, &choices).map_err(TestCaseError::fail)?;
     }
 
     #[test]
-    fn frames_between_ports_are_seen_by_nobody(
+    fn frames_between_ports_change_no_result(
         choices in proptest::collection::vec(any::<u8>(), 20..200)
     ) {
         let text = graph(Turns::Live, &mut chooser(&choices));
