@@ -95,7 +95,7 @@ fn random_patterns(random: &mut fastrand::Rng) -> Vec<Pattern> {
 }
 
 #[test]
-fn any_program_means_what_its_patterns_mean() {
+fn any_program_decides_as_its_patterns() {
     let arena = ArenaOptions { size: 4 << 20, huge: false, ..Default::default() };
     let arena = arena.create().unwrap();
     let mut pool = arena.cache(256);

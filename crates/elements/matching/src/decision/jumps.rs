@@ -246,7 +246,7 @@ mod tests {
     use super::common;
 
     #[test]
-    fn what_lists_have_in_common() {
+    fn the_common_part_of_lists_is_found() {
         assert_eq!(common(&[vec![1, 2, 5, 7], vec![2, 3, 7, 9], vec![2, 7]]), [2, 7]);
         assert!(common(&[vec![1, 2], vec![3]]).is_empty());
         assert_eq!(common(&[vec![4, 6]]), [4, 6]);

@@ -108,7 +108,7 @@ fn a_classifier_needs_an_expression_for_every_output() {
 
 /// Packets that go nowhere are dropped and counted, beside any others.
 #[test]
-fn what_is_denied_is_counted() {
+fn denied_packets_are_counted() {
     let mut run = Run::new(
         "Packets(4500001400000000400600000a0000010a000002 4500001400000000401100000a0000010a000002
             4500001400000000400100000a0000010a000002 45) -> MarkNetwork(0)

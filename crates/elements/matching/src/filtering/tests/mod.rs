@@ -85,7 +85,7 @@ fn matcher(rules: &Rules, limit: usize) -> Matcher {
 
 /// Vectors of bits for rules that are decided otherwise, since they are few.
 #[test]
-fn bits_mean_what_trees_say() {
+fn bits_decide_as_trees() {
     let (plan, mut bench) = (plan(), Bench::new());
     let mut found = 0;
     for seed in 0..1500 {
@@ -108,7 +108,7 @@ fn bits_mean_what_trees_say() {
 
 /// Short lists for rules of every kind, few and many, in frames of several lengths.
 #[test]
-fn lists_mean_what_trees_say() {
+fn lists_decide_as_trees() {
     let (plan, mut bench) = (plan(), Bench::new());
     let (mut few, mut many) = (0, 0);
     for seed in 0..600 {
@@ -136,7 +136,7 @@ fn lists_mean_what_trees_say() {
 }
 
 #[test]
-fn trees_mean_what_they_say() {
+fn trees_decide_as_their_rules() {
     let (plan, mut bench) = (plan(), Bench::new());
     for seed in 0..1500 {
         let mut random = random::Random::new(seed);
@@ -153,7 +153,7 @@ fn trees_mean_what_they_say() {
 
 /// Many rules are decided by tables, or by vectors of bits where they are too many for these.
 #[test]
-fn many_rules_mean_what_they_say() {
+fn many_rules_decide_as_the_reference() {
     let (plan, mut bench) = (plan(), Bench::new());
     for (seed, count) in [(0, 50), (1, 200), (2, 700)] {
         let mut random = random::Random::new(seed);
