@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_group_is_refused() {
+    fn wrong_groupings_are_refused() {
         let errors = Run::errors("Idle -> CounterGroups(COLOUR) -> Discard");
         assert!(errors.contains("BY: should be 'PAINT', 'PORT', 'QUEUE', or 'VLAN'"), "{errors}");
     }

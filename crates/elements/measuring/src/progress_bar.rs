@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_still_is_stalled() {
+    fn a_bar_without_progress_is_stalled() {
         let mut bar = bar(Some(100.0), "");
         bar.draw(SECOND, Some(50.0), 80);
         assert!(bar.draw(7 * SECOND, Some(50.0), 80).ends_with(" - stalled -"));
