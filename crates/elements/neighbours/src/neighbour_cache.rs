@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_good_any_more_is_not_found() {
+    fn expired_entries_are_not_found() {
         let (mut cache, generations) = (NeighbourCache::default(), Generations::default());
         let found = |cache: &NeighbourCache<u32>, address, now| {
             cache.finder().find(address, now, &generations).copied()
@@ -436,7 +436,7 @@ mod tests {
 
     /// A table that is settled has no other answers than one that looks at each.
     #[test]
-    fn what_is_good_is_the_same_however_it_is_found() {
+    fn a_settled_table_finds_the_same_entries() {
         let (mut cache, generations) = (NeighbourCache::<u32>::default(), Generations::default());
         let mut settled = 0;
         for round in 0..200u64 {
@@ -497,7 +497,7 @@ mod tests {
 
     /// Groups without end, each good for a second, or addresses that always change.
     #[test]
-    fn what_is_not_good_any_more_takes_no_memory() {
+    fn expired_entries_take_no_memory() {
         for changing in [false, true] {
             let (mut cache, generations) = (NeighbourCache::default(), Generations::default());
             for address in 0..1_000_000u32 {
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn cached_entries_are_bounded() {
         let (mut cache, generations) = (NeighbourCache::default(), Generations::default());
         for address in 0..3 * MOST as u32 / 2 {
             cache.insert(address, header(1), FOREVER, (1, &generations));
