@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn wrong_arguments_are_refused() {
         let errors = |config: &str| Run::errors(&format!("Idle -> {config} -> Queue -> Idle"));
         assert!(errors("AdaptiveRED(20, 2)").contains("MAX_P must be between 0 and 1"));
         assert!(errors("AdaptiveRED(60000, 0.1)").contains("MAX_THRESH must be <= 65535"));

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_capacity_drops_what_is_too_much() {
+    fn a_smaller_capacity_drops_the_surplus() {
         let mut run = Run::new(
             "InfiniteSource(LIMIT 500) -> q :: FrontDropQueue -> Idle; \
                 TimedSource(1, LIMIT 0, STOP true) -> Discard",

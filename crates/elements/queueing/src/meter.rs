@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_click_prints() {
+    fn handlers_read_as_clicks() {
         let mut run = Run::new(
             "Idle -> m :: Meter(10, 20, 1000) -> Discard; m[1] -> Discard; m[2] -> Discard; \
                 m[3] -> Discard; Idle -> n :: BandwidthMeter(10kbps) -> Discard; n[1] -> Discard",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_click_says_it() {
+    fn errors_are_clicks() {
         let errors = |config: &str| {
             Run::errors(&format!("Idle -> m :: {config} -> Discard; m[1] -> Discard"))
         };

@@ -568,7 +568,7 @@ mod tests {
     /// Each time, not only when it was filled: a reader may have taken that wish for an earlier
     /// one.
     #[test]
-    fn who_finds_no_room_is_told_of_it_however_often_he_looks() {
+    fn every_look_at_a_full_queue_asks_for_room() {
         let side = Side::Untaken { pushed: true, pulled: false };
         let core = Arc::new(Core::new(0));
         let queue = Queue { core, side, crosses: true, capacity: 0, inherits: false, part: None };
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_leaves_by_output_1() {
+    fn packets_beyond_the_capacity_leave_by_output_1() {
         let mut run = Run::new(
             "TimedSource(1ms, LIMIT 9) -> q :: Queue(5) -> Idle; q [1] -> d :: Discard; \
                 TimedSource(1, LIMIT 0, STOP true) -> Discard",
@@ -622,7 +622,7 @@ mod tests {
     /// As in a router of two interfaces on two workers: each queue is pushed to
     /// by both, and pulled from by one of them.
     #[test]
-    fn who_pulls_may_push_as_well_as_another_worker() {
+    fn the_pulling_worker_may_push_beside_another() {
         for places in ["a 0, b 1, u 0", "a 0, b 1, u 1"] {
             let mut run = Run::new(&format!(
                 "StaticThreadSched({places}); \

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pulled_source_wakes_who_pulls() {
+    fn a_pulled_source_wakes_its_puller() {
         assert_eq!(
             times("RatedSource(RATE 100, LIMIT 4, STOP true) -> Unqueue"),
             [0, 0, 11_000, 21_000]

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_burst_is_what_comes_in_20_ms_or_what_was_asked_for() {
+    fn the_burst_is_that_of_20_ms_or_as_configured() {
         let zeros = |times: Vec<u64>| times.iter().filter(|time| **time == 0).count();
         assert_eq!(zeros(times("RatedUnqueue(1000)", 1000, 0.5)), 20);
         assert_eq!(zeros(times("RatedUnqueue(1000, BURST_SIZE 7)", 1000, 0.5)), 7);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_click_says_it() {
+    fn errors_are_clicks() {
         let errors = |config: &str| Run::errors(&format!("Idle -> r :: {config} -> Discard"));
         for (config, text) in [
             ("RatedUnqueue", "RATE: required argument missing"),

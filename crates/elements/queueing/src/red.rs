@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_click_prints() {
+    fn handlers_read_as_clicks() {
         let mut run = Run::new("Idle -> m :: RED(5, 20, 0.1) -> q :: Queue -> Discard");
         assert_eq!(run.read("m.stats"), "0 current queue\n0 avg queue\n0 drops\n");
         assert_eq!((run.read("m.queues"), run.read("m.max_p")), ("q\n".into(), "0.1".into()));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_click_says_it() {
+    fn errors_are_clicks() {
         let errors = |config: &str| Run::errors(&format!("Idle -> r :: {config} -> Queue -> Idle"));
         for (config, text) in [
             ("RED(30, 20, 0.1)", "MIN_THRESH must be <= MAX_THRESH"),

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_wakes_it() {
+    fn later_packets_wake_it() {
         for frame_limit in [1, 256] {
             let mut run = Run::new(
                 "r :: RoundRobinUnqueue; TimedSource(10ms, a, LIMIT 9) -> Queue -> r -> c :: Collect; \

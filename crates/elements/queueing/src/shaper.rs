@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn output_1_has_what_output_0_may_not() {
+    fn packets_beyond_the_rate_leave_by_output_1() {
         let mut run = Run::new(
             "InfiniteSource(LIMIT 500) -> Queue -> s :: Shaper(10) -> a :: Collect; \
                 s [1] -> b :: Collect; TimedSource(0.5, LIMIT 0, STOP true) -> Discard",

@@ -72,7 +72,7 @@ fn all_that_is_due_goes_at_once() {
 /// Counts of packets one at a time, which are Click's: a source's own bursts, fragments, copies, a
 /// queue that drops at the front, and one whose length is looked at.
 #[test]
-fn small_queues_hold_what_they_hold_packet_by_packet() {
+fn small_queues_drop_as_with_single_packets() {
     let counted = "-> u :: Unqueue -> c :: Counter -> Discard";
     let stops = "Script(TYPE DRIVER, wait_stop, wait 0.05s);";
     for (text, count, drops) in [
