@@ -25,7 +25,7 @@ fn flows(host: u32) -> String {
 }
 
 #[test]
-fn answers_at_another_worker_find_who_they_are_for() {
+fn answers_at_another_worker_find_their_connection() {
     let folder = Scratch::new("rewriting-workers");
     let path = |name: &str| folder.path(name);
     for host in [2, 3] {
