@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_other_graphs_are_nobody_s() {
+    fn numbers_of_other_graphs_name_no_association() {
         let (one, other) = (Associations::default(), Associations::default());
         let number = one.add(association(1, 2)).unwrap();
         assert!(one.get(number).is_some() && one.get(0).is_none());

@@ -66,7 +66,7 @@ fn packets_that_were_seen_or_changed_are_dropped() {
 }
 
 #[test]
-fn what_enters_a_tunnel_leaves_it() {
+fn packets_that_enter_a_tunnel_leave_it() {
     for (cipher, digest) in [
         ("IPsecAES", "IPsecAuthHMACSHA1"),
         ("IPsecDES", "IPsecAuthHMACSHA1"),

@@ -260,7 +260,7 @@ fn commands_are_carried_out_together_or_not_at_all() {
 
 /// The order is that of Click's table after each step.
 #[test]
-fn a_route_whose_last_inside_is_removed_comes_behind_the_one_before() {
+fn a_route_without_inner_routes_moves_behind_its_predecessor() {
     let mut run = Run::new(
         "Idle -> r :: SortedIPLookup(10.0.0.0/24 0, 0.0.0.0/14 0, 10.0.1.0/24 0) -> Discard",
     );
