@@ -42,7 +42,7 @@ mod tests {
     use linerate_elements_testing::Run;
 
     #[test]
-    fn what_comes_from_far_leaves_by_the_second_output() {
+    fn packets_from_far_leave_by_the_second_output() {
         let mut run = Run::new(
             "Packets(4500001400000000ff 4500001400000000fe 4500001400000000fd 45)
                 -> t :: TTLSecurity(1) -> near :: Collect; t [1] -> far :: Collect",

@@ -18,7 +18,7 @@ fn linerate(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn run_counts_what_they_drop() {
+fn run_counts_dropped_packets() {
     let text = linerate(&["run", "neighbour.click", "--simtime"]);
     for line in [
         "link: 2 dropped: standby",
