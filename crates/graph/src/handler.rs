@@ -586,13 +586,9 @@ impl Context {
         let usage = &self.stats().read().elements[element];
         match name {
             "drops" => {
-                let reasons = self.plan.elements[element].class.drops.iter();
                 let mut text = String::new();
-                for (reason, count) in reasons.zip(&usage.drops) {
+                for (reason, count) in usage.drops_by_reason(self.plan.elements[element].class) {
                     let _ = writeln!(text, "{count}\t{reason}");
-                }
-                if usage.nowhere > 0 {
-                    let _ = writeln!(text, "{}\tunconnected output", usage.nowhere);
                 }
                 text
             }

@@ -83,9 +83,7 @@ impl Figures {
 
     /// Reasons packets were dropped for, and how many, of one element.
     pub(super) fn drops(&self, element: usize, usage: &ElementUsage) -> Vec<(&'static str, u64)> {
-        let reasons = self.plan.elements[element].class.drops.iter().copied();
-        let nowhere = ("unconnected output", usage.nowhere);
-        let all = reasons.zip(usage.drops.iter().copied()).chain([nowhere]);
+        let all = usage.drops_by_reason(self.plan.elements[element].class);
         all.filter(|(_, count)| *count > 0).collect()
     }
 

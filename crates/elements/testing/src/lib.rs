@@ -172,12 +172,20 @@ impl Run {
 }
 
 impl Run {
-    /// Ends it: what elements say then is in the output. No buffer may be lost.
+    /// Ends it: what elements say then is in the output. No buffer may be lost, and no packet
+    /// dropped for a reason that the element's class does not declare.
     pub fn close(&mut self) {
         if let Some(mut router) = self.router.take() {
             router.close();
+            let (plan, usage) = router.control().usage();
             drop(router);
             if !std::thread::panicking() {
+                let workers = usage.iter();
+                let elements = workers.flat_map(|usage| plan.elements.iter().zip(&usage.elements));
+                for (at, usage) in elements {
+                    let (name, class) = (&at.name, at.class.name);
+                    assert_eq!(usage.undeclared, 0, "{name} :: {class}: undeclared drop reason");
+                }
                 assert_eq!(self.arena.accounting().held, 0, "buffers leaked by {}", self.text);
             }
         }
@@ -335,5 +343,35 @@ impl Element for Packets {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         cx.schedule();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRAY: Class = Class {
+        name: "Stray",
+        ports: "1/1",
+        drops: &["declared"],
+        make: |_| Box::new(Stray),
+        ..Class::here()
+    };
+
+    struct Stray;
+
+    impl Element for Stray {
+        fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+            cx.drop_frame(frame, 1);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "s :: Stray: undeclared drop reason")]
+    fn a_drop_for_an_undeclared_reason_fails_the_test() {
+        let mut run = Run::new("Packets(00 01) -> s :: Stray -> Collect").with(&[&STRAY]);
+        run.run();
+        assert_eq!(run.read("s.drops"), "0\tdeclared\n2\tundeclared reason\n");
+        run.close();
     }
 }

@@ -25,7 +25,7 @@ use linerate_worker::{CycleCounters, WorkerState};
 
 #[cfg(test)]
 use self::tests::cycles;
-use crate::class::Role;
+use crate::class::{Class, Role};
 
 /// Least mean number of rounds from one that is measured to the next, and the
 /// greatest, which short rounds have.
@@ -63,6 +63,7 @@ pub(crate) struct ElementStats {
     cycles: AtomicU64,
     /// Packets in these.
     measured: AtomicU64,
+    /// By reason of its class, and last those for none of them.
     drops: Box<[AtomicU64]>,
     nowhere: AtomicU64,
 }
@@ -98,6 +99,8 @@ pub struct ElementUsage {
     pub cycles: f64,
     /// Packets dropped, in the order of its class's reasons.
     pub drops: Vec<u64>,
+    /// Packets dropped for a reason that its class does not declare: a fault of the element.
+    pub undeclared: u64,
     /// Packets sent to outputs that lead nowhere.
     pub nowhere: u64,
     /// In rounds for which measured ones stand.
@@ -123,10 +126,24 @@ impl ElementUsage {
         self.frames += other.frames;
         self.packets += other.packets;
         self.cycles += other.cycles;
+        self.undeclared += other.undeclared;
         self.nowhere += other.nowhere;
         self.measured.cycles += other.measured.cycles;
         self.measured.packets += other.measured.packets;
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, drops)| *sum += drops);
+    }
+
+    /// Packets dropped, for whichever reason.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().sum::<u64>() + self.undeclared
+    }
+
+    /// Packets that it got and that went no further, by reason: each that its class declares, then
+    /// undeclared reasons and unconnected outputs where there were any.
+    pub fn drops_by_reason(&self, class: &Class) -> impl Iterator<Item = (&'static str, u64)> {
+        let others = [("undeclared reason", self.undeclared), ("unconnected output", self.nowhere)];
+        let declared = class.drops.iter().copied().zip(self.drops.iter().copied());
+        declared.chain(others.into_iter().filter(|(_, packets)| *packets > 0))
     }
 
     /// Packets per call.
@@ -156,6 +173,7 @@ impl Usage {
             packets: less(now.packets, before.packets),
             cycles: 0.0,
             drops: now.drops.iter().zip(&before.drops).map(|(a, b)| less(*a, *b)).collect(),
+            undeclared: less(now.undeclared, before.undeclared),
             nowhere: less(now.nowhere, before.nowhere),
             measured: Measured {
                 cycles: less(now.measured.cycles, before.measured.cycles),
@@ -208,7 +226,7 @@ impl WorkerStats {
                 packets: AtomicU64::new(0),
                 cycles: AtomicU64::new(0),
                 measured: AtomicU64::new(0),
-                drops: (0..reasons).map(|_| AtomicU64::new(0)).collect(),
+                drops: (0..=reasons).map(|_| AtomicU64::new(0)).collect(),
                 nowhere: AtomicU64::new(0),
             })
         };
@@ -229,17 +247,23 @@ impl WorkerStats {
     /// thousand rounds old; that it works, or waits, is known up to now.
     pub fn read(&self) -> Usage {
         let (work, wait) = self.cycle_counters.up_to(cycles);
-        let element = |element: &Arc<ElementStats>| ElementUsage {
-            role: element.role,
-            frames: element.frames.load(Relaxed),
-            packets: element.packets.load(Relaxed),
-            cycles: 0.0,
-            drops: element.drops.iter().map(|drops| drops.load(Relaxed)).collect(),
-            nowhere: element.nowhere.load(Relaxed),
-            measured: Measured {
-                cycles: element.cycles.load(Relaxed),
-                packets: element.measured.load(Relaxed),
-            },
+        let element = |element: &Arc<ElementStats>| {
+            let mut drops: Vec<u64> =
+                element.drops.iter().map(|drops| drops.load(Relaxed)).collect();
+            let undeclared = drops.pop().unwrap_or_default();
+            ElementUsage {
+                role: element.role,
+                frames: element.frames.load(Relaxed),
+                packets: element.packets.load(Relaxed),
+                cycles: 0.0,
+                drops,
+                undeclared,
+                nowhere: element.nowhere.load(Relaxed),
+                measured: Measured {
+                    cycles: element.cycles.load(Relaxed),
+                    packets: element.measured.load(Relaxed),
+                },
+            }
         };
         let mut usage = Usage {
             work,
@@ -411,8 +435,11 @@ impl Account {
         std::mem::replace(&mut self.at_work, element)
     }
 
+    /// Packets were dropped for the reason of that number of the element's class. Every packet is
+    /// counted: those of a number that the class does not have as undeclared.
     pub(crate) fn dropped(&self, element: usize, reason: usize, packets: usize) {
-        if let Some(drops) = self.stats.elements[element].drops.get(reason) {
+        let drops = &self.stats.elements[element].drops;
+        if let Some(drops) = drops.get(reason).or(drops.last()) {
             add(drops, packets as u64);
         }
     }
@@ -539,6 +566,25 @@ mod tests {
             assert_eq!(usage.work + usage.wait, self.now - Worker::START, "{usage:?}");
             usage
         }
+    }
+
+    #[test]
+    fn drops_for_an_undeclared_reason_are_counted() {
+        const CLASS: Class = Class { drops: &["first", "second"], ..Class::here() };
+        let stats = Arc::new(WorkerStats::new(std::iter::once((Role::Task, CLASS.drops.len()))));
+        let account = Account::new(Arc::clone(&stats), false);
+        account.dropped(0, 1, 3);
+        let declared = stats.read();
+        let drops = |usage: &Usage| usage.elements[0].drops_by_reason(&CLASS).collect::<Vec<_>>();
+        assert_eq!(drops(&declared), [("first", 0), ("second", 3)]);
+        account.dropped(0, 2, 1);
+        account.dropped(0, usize::MAX, 4);
+        let usage = stats.read();
+        assert_eq!(drops(&usage), [("first", 0), ("second", 3), ("undeclared reason", 5)]);
+        let mut both = usage.since(&declared).elements.remove(0);
+        both.add(&usage.elements[0]);
+        let both: Vec<_> = both.drops_by_reason(&CLASS).collect();
+        assert_eq!(both, [("first", 0), ("second", 3), ("undeclared reason", 10)]);
     }
 
     #[test]

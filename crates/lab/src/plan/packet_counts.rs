@@ -228,7 +228,7 @@ impl Trial {
                 part,
                 times: share(usage.packets),
                 mean_vector: usage.mean_frame(),
-                dropped: share(usage.drops.iter().sum::<u64>() + usage.nowhere),
+                dropped: share(usage.dropped() + usage.nowhere),
                 starts: starts(&self.plan, at),
                 meets: branches::rejoining_outputs(&self.plan, at).iter().any(Option::is_some),
                 ordered: ordered[at],

@@ -285,8 +285,10 @@ pub(crate) fn run(text: &str, frame_limit: usize, arena: &Arena) -> Result<Outco
     }
     let (_, usage) = router.control().usage();
     for (at, (name, _)) in names.into_iter().enumerate() {
-        let mut lost: Vec<u64> = usage[0].elements[at].drops.clone();
-        lost.push(usage[0].elements[at].nowhere);
+        let usage = &usage[0].elements[at];
+        assert_eq!(usage.undeclared, 0, "{name} drops for an undeclared reason: {text}");
+        let mut lost: Vec<u64> = usage.drops.clone();
+        lost.push(usage.nowhere);
         outcome.lost.push((name, lost));
     }
     router.close();
