@@ -96,7 +96,7 @@ pub(crate) struct Running {
     #[arg(long, short = 't', value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
 
-    /// Stop after this many packets (10k, 5M) in each direction
+    /// Stop after this many packets (10k, 5M)
     #[arg(long, short = 'n', value_name = "PACKETS", value_parser = parse_count)]
     pub(crate) count: Option<u64>,
 
@@ -159,7 +159,7 @@ pub(crate) struct Forward {
     #[arg(value_name = "B")]
     pub(crate) to: PortUri,
 
-    /// Forward from B to A as well
+    /// Forward from B to A as well; each direction stops at its own --count
     #[arg(long, short = 'B')]
     pub(crate) bidirectional: bool,
 
