@@ -1,4 +1,4 @@
-//! Cost of starting, of being there, and of forwarding: memory and system calls.
+//! Cost of running and of forwarding: memory and system calls.
 //!
 //! Allocations and locks are counted in the worker crate's own test of the same name, inside the
 //! process.
@@ -7,26 +7,12 @@ use std::{
     collections::HashMap,
     fs,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use linerate_testlab::{Lab, require};
 
 use crate::support::{DRIVERS, LINERATE, Program, Scratch, linerate, number, words};
-
-/// From starting the process to the end of a run of one packet, set beside a run of none being the
-/// process's own. It is printed and not judged: machines differ.
-#[test]
-fn the_first_packet_is_forwarded_soon() {
-    let mut best = Duration::MAX;
-    for _ in 0..5 {
-        let start = Instant::now();
-        let summary = linerate("forward null: null: --count 1 --json --quiet").summary();
-        best = best.min(start.elapsed());
-        assert_eq!(number(&summary["flows"][0], "sent_packets"), 1, "{summary}");
-    }
-    println!("start, first forwarded packet and end: {:.1} ms", best.as_secs_f64() * 1e3);
-}
 
 #[test]
 fn four_megabytes_are_enough() {
