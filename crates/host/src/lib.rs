@@ -39,4 +39,4 @@ mod suggest;
 pub mod time;
 
 pub use runtime_directory::{Claim, RuntimeDirectory, RuntimeDirectoryError};
-pub use suggest::{closest, closest_keyword, closest_word, similar};
+pub use suggest::{closest, closest_keyword, similar};

@@ -1,8 +1,5 @@
 //! Suggestions for misspelt names, by the kind of name.
 
-/// Longest name that is compared: that takes time in proportion to both names.
-const COMPARED_MAX: usize = 100;
-
 /// The candidate closest to `name`, if it is close enough to be a slip of the
 /// fingers: one edit (a transposition counts as one) for names up to five
 /// characters, two above.
@@ -13,37 +10,6 @@ pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Likewise of names made of words, such as classes: a difference in upper and lower
-/// case alone is none, and long names may be three edits away.
-pub fn closest_word<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
-    let length = name.chars().count();
-    if length > COMPARED_MAX {
-        return None;
-    }
-    let allowed = match length {
-        0..=5 => 1,
-        6..=11 => 2,
-        _ => 3,
-    };
-    candidates
-        .into_iter()
-        .filter(|candidate| *candidate != name && candidate.len().abs_diff(name.len()) <= allowed)
-        .map(|candidate| {
-            let distance = if candidate.eq_ignore_ascii_case(name) {
-                0
-            } else {
-                strsim::damerau_levenshtein(name, candidate)
-            };
-            (distance, candidate)
-        })
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
         .map(|(_, candidate)| candidate)
 }
 
@@ -117,21 +83,6 @@ mod tests {
     #[test]
     fn the_nearest_of_several_wins() {
         assert_eq!(closest("enp1s00", ["enp2s0", "enp1s0"]), Some("enp1s0"));
-    }
-
-    #[test]
-    fn words_may_be_in_the_wrong_case() {
-        let names = ["Queue", "Discard", "InfiniteSource", "Idle"];
-        for (typed, meant) in [
-            ("Qeue", Some("Queue")),
-            ("queue", Some("Queue")),
-            ("Discrad", Some("Discard")),
-            ("InfinteSuorce", Some("InfiniteSource")),
-            ("Counter", None),
-            ("x", None),
-        ] {
-            assert_eq!(closest_word(typed, names), meant, "{typed}");
-        }
     }
 
     #[test]

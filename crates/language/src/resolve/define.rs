@@ -4,8 +4,6 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use linerate_host::closest_word;
-
 use super::super::ast::{Body as BodyTree, Config};
 use super::super::ast::{
     Class as ClassRef, Compound, Connection, Cursor, Definition, Element, ElementClass,
@@ -19,6 +17,7 @@ use super::super::source::{Landmark, Span};
 use super::body::{Body, NodeKind, Variable};
 use super::connect::Operand;
 use super::scope::{Class, ClassId};
+use super::spelling::closest_word;
 use super::{DEPTH_MAX, ELEMENTS_MAX, GROUP_PORTS_MAX, OVERLOADS_MAX, Resolver};
 
 /// An element of a list before it is looked up.

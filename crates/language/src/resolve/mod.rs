@@ -15,6 +15,7 @@ mod define;
 mod expand;
 mod overload;
 mod scope;
+mod spelling;
 mod tunnel;
 
 use std::collections::HashSet;

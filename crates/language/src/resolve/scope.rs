@@ -7,9 +7,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use linerate_host::closest_word;
-
 use super::Classes;
+use super::spelling::closest_word;
 
 /// Names a class of [`ClassNames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
