@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, Field, FlowMod, FlowModCommand, Hello, Instruction, Match, Message, MultipartReply,
     MultipartRequest, PortNumber, Stream, Version,
     multipart::{FlowRequest, Reply, Request},

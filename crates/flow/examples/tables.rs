@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use linerate_flow::key::{Key, Mask};
 use linerate_flow::switch::{Switch, SwitchOptions};
-use linerate_flow::wire::multipart::{FlowRequest, Request};
-use linerate_flow::wire::{
+use linerate_openflow::wire::multipart::{FlowRequest, Request};
+use linerate_openflow::wire::{
     Action, Field, FlowMod, FlowModCommand, Instruction, Match, Message, MultipartReply,
     PortNumber, Version,
 };

@@ -1,6 +1,6 @@
 //! The flow switch: a switch whose behaviour is a set of flow tables that a controller writes.
 //!
-//! [`wire`] is the language controllers speak. A packet is a [`key`] to the [`table`]s, which only
+//! Controllers speak OpenFlow ([`linerate_openflow::wire`]). A packet is a [`key`] to the [`table`]s, which only
 //! ever change as a whole; the [`pipeline`] walks them and decides.
 
 #![forbid(unsafe_code)]
@@ -17,4 +17,4 @@ pub mod pipeline;
 pub mod switch;
 pub mod table;
 
-pub use linerate_openflow::{text, wire};
+use linerate_openflow::{text, wire};

@@ -3,8 +3,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use linerate_flow::{control::Target, wire::Version};
+use linerate_flow::control::Target;
 use linerate_host::RuntimeDirectory;
+use linerate_openflow::wire::Version;
 
 use crate::units::{parse_duration, parse_interval, parse_size, whole};
 

@@ -2,9 +2,11 @@
 
 use linerate_flow::switch::Switch;
 use linerate_flow::table::Flow;
-use linerate_flow::text::{Syntax, TextError, lines};
-use linerate_flow::wire::multipart::{Reply, Request};
-use linerate_flow::wire::{FlowMod, FlowModCommand, GroupCommand, Message, MeterCommand, Version};
+use linerate_openflow::text::{Syntax, TextError, lines};
+use linerate_openflow::wire::multipart::{Reply, Request};
+use linerate_openflow::wire::{
+    FlowMod, FlowModCommand, GroupCommand, Message, MeterCommand, Version,
+};
 
 /// Version of OpenFlow for texts.
 const VERSION: Version = Version::V13;
@@ -17,7 +19,7 @@ pub(crate) fn without_quotes(text: &str) -> &str {
 
 /// Parses each line with content.
 fn read<T>(text: &str, parse: impl Fn(&str) -> Result<T, TextError>) -> Result<Vec<T>, String> {
-    let parse = |line: linerate_flow::text::TextLine<'_>| {
+    let parse = |line: linerate_openflow::text::TextLine<'_>| {
         parse(line.text)
             .map_err(|error| format!("line {}: {}", line.number, error.shown(line.text)))
     };

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use linerate_flow::conntrack::{ConnectionInfo, FragmentLimits, TimeoutPolicy, Tracker};
 use linerate_flow::key::{Key, Mask, of_match};
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::{Field, Version};
 use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope};
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::{Field, Version};
 
 use crate::{change::without_quotes, switches::SwitchHandle};
 

@@ -2,8 +2,8 @@
 
 use linerate_flow::cache::EntryInfo;
 use linerate_flow::pipeline::{looked_at, print_steps};
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::Version;
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::Version;
 
 /// An entry in a line.
 pub(crate) fn entry(info: &EntryInfo, now: u64) -> String {

@@ -9,11 +9,11 @@ use linerate_flow::export::{
     ExportCounts, ExportOptions, Exporter, Interface, IpfixOptions, SflowOptions,
 };
 use linerate_flow::table::{PortCount, SwitchPort};
-use linerate_flow::wire::{PortConfig, PortState};
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerResult,
     Inert, Role, Text, lang::config::words, unquoted,
 };
+use linerate_openflow::wire::{PortConfig, PortState};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::{FAMILY, flow_switch, switches};

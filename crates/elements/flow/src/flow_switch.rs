@@ -5,13 +5,13 @@ use std::{fs, path::PathBuf, sync::Arc};
 use linerate_flow::cache::{Drop, FlowCache, Options};
 use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
 use linerate_flow::table::PortCount;
-use linerate_flow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_graph::{
     Arg, Class, Context, Copies, Element, ElementBuilder, Filename, Handler, HandlerError,
     HandlerResult, Inert, Merge, Next, OffWorker, Text, lang::config::words,
 };
 use linerate_kit::links::LinkWatcher;
 use linerate_memory::Frame;
+use linerate_openflow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_packet::MacAddr;
 use linerate_port::{Interest, Wake};
 

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_elements_testing::library;
-use linerate_flow::wire::{
+use linerate_graph::{Control, lang::Globals, load};
+use linerate_openflow::wire::{
     Action, Config, ConfigFlags, Hello, Instruction, Match, Message, PacketOut, PortNumber, Stream,
     Version,
 };
-use linerate_graph::{Control, lang::Globals, load};
 
 const VERSION: Version = Version::V13;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

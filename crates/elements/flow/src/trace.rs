@@ -4,8 +4,8 @@ use linerate_flow::cache::FlowCache;
 use linerate_flow::key::{Key, extract::extract};
 use linerate_flow::pipeline;
 use linerate_flow::switch::Switch;
-use linerate_flow::text::{Names, Syntax};
-use linerate_flow::wire::{Field, Match, PortNumber, Version};
+use linerate_openflow::text::{Names, Syntax};
+use linerate_openflow::wire::{Field, Match, PortNumber, Version};
 
 /// The bytes of a packet behind its fields.
 const LONGEST: usize = 1 << 16;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use linerate_flow::control::{Agent, AgentOptions, Target};
 use linerate_flow::switch::{Switch, SwitchOptions};
-use linerate_flow::wire::Version;
+use linerate_openflow::wire::Version;
 use linerate_testlab::openvswitch::OpenVswitch;
 use linerate_testlab::{require, wait_until};
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use linerate_flow::control::{Agent, AgentError, AgentOptions, Target};
-use linerate_flow::wire::{Fault, Header, Hello, Message, Role, Version};
+use linerate_openflow::wire::{Fault, Header, Hello, Message, Role, Version};
 use linerate_testlab::{is_by_itself, wait_until};
 
 use crate::controller::{Controller, PATIENCE, Served, switch};

@@ -11,7 +11,7 @@ use linerate_flow::conntrack::Tracked;
 use linerate_flow::control::{Agent, AgentOptions};
 use linerate_flow::key::Key;
 use linerate_flow::pipeline::{Continuation, Punt, Step, Suspended};
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, Ct, Field, Instruction, PacketInReason, PortConfig, Version, Zone,
 };
 use linerate_testlab::{controllers, require, wait_until};
@@ -188,7 +188,7 @@ fn open_vswitchs_client_changes_the_switch() {
         }
         client.run(&["mod-port", "SWITCH", "2", "down"]);
         let port = served.switch().snapshot();
-        let port = port.port(linerate_flow::wire::PortNumber(2)).expect("a port").port.config;
+        let port = port.port(linerate_openflow::wire::PortNumber(2)).expect("a port").port.config;
         assert!(port.contains(PortConfig::DOWN));
         client.run(&["mod-port", "SWITCH", "port2", "up"]);
         if version == Version::V14 {
@@ -487,7 +487,8 @@ fn open_vswitch_controls() {
             let snapshot = agent.switch().snapshot();
             let mut flows = snapshot.flows(0);
             flows.any(|flow| {
-                let to_1 = Action::Output { port: linerate_flow::wire::PortNumber(1), max_len: 0 };
+                let to_1 =
+                    Action::Output { port: linerate_openflow::wire::PortNumber(1), max_len: 0 };
                 flow.matching.unpack().exact(Field::EthDst) == Some(0x0200_0000_0011)
                     && flow.instructions.iter().any(|instruction| match instruction {
                         Instruction::ApplyActions(actions) => actions.contains(&to_1),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use linerate_flow::control::{Agent, AgentOptions, Target};
 use linerate_flow::switch::{Switch, SwitchOptions};
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     ErrorMessage, Fault, Header, Hello, Message, Port, PortConfig, PortNumber, PortState, Stream,
     Version,
 };

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use linerate_flow::control::{Agent, Conversation, Target};
 use linerate_flow::switch::Switch;
-use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
-use linerate_flow::wire::{
+use linerate_openflow::wire::multipart::{FlowRequest, Reply, Request};
+use linerate_openflow::wire::{
     BundleAdd, BundleControl, BundleFlags, BundleStep, Fault, Field, FlowMod, Hello, Match,
     Message, MultipartRequest, Stream, Version,
 };

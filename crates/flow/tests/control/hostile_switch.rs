@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use linerate_flow::control::{Client, ClientError, ClientOptions, Target};
-use linerate_flow::wire::multipart::{FlowRequest, FlowStats, Parts, Reply, Request};
-use linerate_flow::wire::{
+use linerate_openflow::wire::multipart::{FlowRequest, FlowStats, Parts, Reply, Request};
+use linerate_openflow::wire::{
     FlowMod, HEADER, Header, Hello, Match, Message, MultipartReply, PacketIn, PacketInReason,
     Stream, Version,
 };
@@ -206,7 +206,7 @@ fn answer_behind_a_flood(stream: &mut TcpStream, stop: &AtomicBool) {
         reason: PacketInReason::Action,
         table: 0,
         cookie: 0,
-        fields: Match::new().with(linerate_flow::wire::Field::InPort, 1),
+        fields: Match::new().with(linerate_openflow::wire::Field::InPort, 1),
         data: vec![0; 1000],
         userdata: Vec::new(),
         continuation: Vec::new(),

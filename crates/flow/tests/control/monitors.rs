@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use linerate_flow::wire::multipart::{
+use linerate_openflow::wire::multipart::{
     FlowEvent, FlowMonitor, FlowMonitorCommand, FlowMonitorFlags, FlowUpdate, FlowUpdated, Reply,
     Request,
 };
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     ALL_TABLES, ANY_GROUP, Action, Fault, Field, FlowMod, FlowModCommand, FlowRemovedReason,
     Instruction, Match, Message, MultipartReply, MultipartRequest, NiciraMessage, PortNumber,
     Version,

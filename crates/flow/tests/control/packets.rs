@@ -5,7 +5,7 @@ use std::sync::Arc;
 use linerate_flow::control::PacketRate;
 use linerate_flow::key::{self, Key};
 use linerate_flow::pipeline::{Continuation, PendingWork, Punt, Suspended};
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, Config, ConfigFlags, Fault, Field, FlowMod, Match, Message, NiciraMessage, PacketIn,
     PacketInFormat, PacketInReason, PacketOut, PortNumber, Version,
 };

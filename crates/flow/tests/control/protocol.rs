@@ -8,8 +8,8 @@ use linerate_flow::control::{Agent, AgentOptions, FailMode};
 use linerate_flow::key::Key;
 use linerate_flow::pipeline::Punt;
 use linerate_flow::switch::{Switch, SwitchOptions};
-use linerate_flow::wire::multipart::{FlowRequest, Reply, Request};
-use linerate_flow::wire::{
+use linerate_openflow::wire::multipart::{FlowRequest, Reply, Request};
+use linerate_openflow::wire::{
     Action, AsyncConfig, AsyncKind, Bucket, BundleAdd, BundleControl, BundleFlags, BundleStep,
     Config, ConfigFlags, ErrorMessage, Fault, Field, FlowFlags, FlowMod, FlowModCommand,
     FlowRemovedReason, GroupCommand, GroupMod, GroupType, Instruction, Match, Message,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use linerate_flow::control::{Agent, AgentOptions, Client, ClientOptions, Target, Trust};
-use linerate_flow::wire::{Hello, Message, Version};
+use linerate_openflow::wire::{Hello, Message, Version};
 use linerate_testlab::hostile::AttackUser;
 use linerate_testlab::wait_until;
 

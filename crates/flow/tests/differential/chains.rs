@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
 use fastrand::Rng;
-use linerate_flow::wire::Message;
+use linerate_openflow::wire::Message;
 
 use crate::ipv6;
 use crate::judge::Judge;

@@ -1,8 +1,8 @@
 //! `encap` and `decap` compared with Open vSwitch: the flows of its own tests, and others.
 
 use fastrand::Rng;
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::{FlowModCommand, GroupCommand, Message};
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::{FlowModCommand, GroupCommand, Message};
 
 use crate::judge::{Judge, VERSION};
 use crate::{PORTS, compare, explain, packets};

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use linerate_flow::wire::{Hello, Message, Stream, Version};
+use linerate_openflow::wire::{Hello, Message, Stream, Version};
 use linerate_testlab::{openvswitch::OpenVswitch, wait_until};
 
 use crate::{PORTS, Sent};

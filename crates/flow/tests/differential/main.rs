@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::env;
 
 use fastrand::Rng;
-use linerate_flow::wire::{ALL_TABLES, FlowModCommand};
-use linerate_flow::wire::{FlowMod, GroupCommand, GroupMod, GroupType, Match, Message};
+use linerate_openflow::wire::{ALL_TABLES, FlowModCommand};
+use linerate_openflow::wire::{FlowMod, GroupCommand, GroupMod, GroupType, Match, Message};
 
 use self::judge::{Judge, hex};
 use self::ours::{Fast, Ours};

@@ -10,8 +10,8 @@ use linerate_flow::key::{self, Key};
 use linerate_flow::pipeline::{self, Continuation, Step};
 use linerate_flow::switch::{Switch, SwitchOptions};
 use linerate_flow::table::Snapshot;
-use linerate_flow::wire::{Field, Message, Port, PortConfig, PortNumber, PortState};
 use linerate_memory::{ArenaOptions, Frame, PoolCache, Slot};
+use linerate_openflow::wire::{Field, Message, Port, PortConfig, PortNumber, PortState};
 
 use crate::judge::VERSION;
 use crate::{PORTS, Sent};

@@ -1,7 +1,7 @@
 //! Random sets of rules, over the fields and actions that both sides have.
 
 use fastrand::Rng;
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Action, Bucket, Entry, Field, FlowMod, GroupCommand, GroupMod, GroupType, Instruction, Match,
     Message, PortNumber, Subfield,
 };

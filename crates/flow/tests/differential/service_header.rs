@@ -4,8 +4,8 @@
 //! vSwitch changes its bytes all the same.
 
 use fastrand::Rng;
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::{FlowModCommand, GroupCommand, Message};
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::{FlowModCommand, GroupCommand, Message};
 
 use crate::judge::{Judge, VERSION};
 use crate::packets::{one_in, pick};

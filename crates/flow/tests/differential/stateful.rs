@@ -3,8 +3,8 @@
 //! the same packets in the same order.
 
 use fastrand::Rng;
-use linerate_flow::text::Syntax;
-use linerate_flow::wire::{FlowModCommand, GroupCommand, Message};
+use linerate_openflow::text::Syntax;
+use linerate_openflow::wire::{FlowModCommand, GroupCommand, Message};
 
 use crate::judge::{Judge, VERSION};
 use crate::ours::Ours;

@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock};
 
 use linerate_flow::control::{Agent, AgentOptions};
 use linerate_flow::switch::{Switch, SwitchOptions};
-use linerate_flow::wire::group::ALL_GROUPS;
-use linerate_flow::wire::meter::ALL_METERS;
-use linerate_flow::wire::{
+use linerate_openflow::wire::group::ALL_GROUPS;
+use linerate_openflow::wire::meter::ALL_METERS;
+use linerate_openflow::wire::{
     ALL_TABLES, FlowMod, FlowModCommand, GroupCommand, GroupMod, GroupType, HEADER, Header, Hello,
     Match, Message, MeterCommand, MeterFlags, MeterMod, Port, PortConfig, PortNumber, PortState,
     Stream, Version,

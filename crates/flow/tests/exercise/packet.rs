@@ -4,7 +4,7 @@
 use linerate_flow::edit::{self, Bytes};
 use linerate_flow::key::{HEADERS, INNER_TCI, Key, Mask, Needed, extract, extract_needed};
 use linerate_flow::pipeline::Step;
-use linerate_flow::wire::{Entry, Field, VLAN_PRESENT};
+use linerate_openflow::wire::{Entry, Field, VLAN_PRESENT};
 
 /// Takes the bytes as a packet.
 pub(crate) fn packet(bytes: &[u8]) {

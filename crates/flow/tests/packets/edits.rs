@@ -5,9 +5,9 @@ use std::process::Command;
 use linerate_flow::edit::{self, Bytes};
 use linerate_flow::key::{Key, extract};
 use linerate_flow::pipeline::Step;
-use linerate_flow::wire::field::Needs;
-use linerate_flow::wire::{Entry, Field, VLAN_PRESENT};
 use linerate_memory::ArenaOptions;
+use linerate_openflow::wire::field::Needs;
+use linerate_openflow::wire::{Entry, Field, VLAN_PRESENT};
 
 use crate::generate::{Random, check, packet, sum};
 use crate::pcap;

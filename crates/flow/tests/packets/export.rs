@@ -9,7 +9,7 @@ use linerate_flow::export::{
     ExportOptions, Exporter, Interface, IpfixOptions, PortPair, SflowOptions,
 };
 use linerate_flow::key::{Key, extract};
-use linerate_flow::wire::{self, Field, PortNumber};
+use linerate_openflow::wire::{self, Field, PortNumber};
 use linerate_testlab::{Running, wait_until};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};

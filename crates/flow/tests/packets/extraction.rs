@@ -1,7 +1,7 @@
 //! Extraction of header fields.
 
 use linerate_flow::key::{INNER_TCI, Key, extension, extract};
-use linerate_flow::wire::Field;
+use linerate_openflow::wire::Field;
 use proptest::prelude::*;
 
 use crate::exercise;

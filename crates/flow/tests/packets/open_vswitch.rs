@@ -7,7 +7,7 @@ use std::process::Command;
 use linerate_flow::edit;
 use linerate_flow::key::{INNER_TCI, Key, extract};
 use linerate_flow::pipeline::Step;
-use linerate_flow::wire::{Field, VLAN_PRESENT};
+use linerate_openflow::wire::{Field, VLAN_PRESENT};
 
 use crate::generate::{Random, damaged, packet};
 use crate::pcap;

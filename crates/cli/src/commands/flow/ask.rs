@@ -1,7 +1,7 @@
 //! `linerate flow trace` and `cache`: questions that only a switch of ours can answer.
 
 use anyhow::{Context as _, Result, bail};
-use linerate_flow::{text::Syntax, wire::Version};
+use linerate_openflow::{text::Syntax, wire::Version};
 use linerate_port::pcap::Reader;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! `linerate flow add`, `mod` and `del`.
 
 use anyhow::Result;
-use linerate_flow::wire::{FlowModCommand, Version};
+use linerate_openflow::wire::{FlowModCommand, Version};
 
 use super::{
     connection::{Connection, delete_all},

@@ -3,15 +3,15 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, anyhow, bail};
-use linerate_flow::{
-    control::{Client, ClientError, ClientOptions, Credentials, Target, Trust},
+use linerate_flow::control::{Client, ClientError, ClientOptions, Credentials, Target, Trust};
+use linerate_host::RuntimeDirectory;
+use linerate_openflow::{
     text::{Names, Syntax},
     wire::{
         ALL_TABLES, FlowMod, FlowModCommand, Message, NiciraMessage, Port, PortNumber, Version,
         multipart::{FlowRequest, FlowStats, Reply, Request},
     },
 };
-use linerate_host::RuntimeDirectory;
 
 use crate::{
     args::{FlowAt, SwitchTarget},

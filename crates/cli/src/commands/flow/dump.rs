@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
-use linerate_flow::{
+use linerate_openflow::{
     text::Syntax,
     wire::{Match, multipart::FlowStats},
 };
@@ -252,8 +252,9 @@ fn tables(syntax: &Syntax<'_>, flows: &[FlowRate], limit: Option<usize>, colours
 pub(super) fn object(syntax: &Syntax<'_>, measured: &FlowRate) -> Value {
     let flow = &measured.flow;
     let count = |count: u64| (count != u64::MAX).then_some(count);
-    let seconds =
-        |elapsed: linerate_flow::wire::Elapsed| elapsed.duration().map(|time| time.as_secs_f64());
+    let seconds = |elapsed: linerate_openflow::wire::Elapsed| {
+        elapsed.duration().map(|time| time.as_secs_f64())
+    };
     json!({
         "table": flow.table,
         "priority": flow.priority,
@@ -275,7 +276,7 @@ pub(super) fn object(syntax: &Syntax<'_>, measured: &FlowRate) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use linerate_flow::wire::{Elapsed, FlowModCommand, Version};
+    use linerate_openflow::wire::{Elapsed, FlowModCommand, Version};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! `linerate flow groups` and `meters`.
 
 use anyhow::Result;
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     GroupCommand, Message, MeterCommand,
     group::ALL_GROUPS,
     meter::ALL_METERS,
@@ -28,7 +28,7 @@ fn words(words: &[String]) -> Vec<Text> {
 fn have_done<C: Copy, T>(
     connection: &mut Connection,
     wanted: [(C, &[String]); 3],
-    read: impl Fn(&Connection, &str, C) -> Result<T, linerate_flow::text::TextError>,
+    read: impl Fn(&Connection, &str, C) -> Result<T, linerate_openflow::text::TextError>,
     message: impl Fn(T) -> Message,
 ) -> Result<bool> {
     let (mut messages, mut names) = (Vec::new(), Vec::new());

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use linerate_flow::{
-    key::{Key, extract::extract},
+use linerate_flow::key::{Key, extract::extract};
+use linerate_openflow::{
     text::Syntax,
     wire::{
         Config, ConfigFlags, Field, FlowRemovedReason, Match, Message, NiciraMessage, PacketIn,
@@ -87,7 +87,7 @@ fn tell(syntax: &Syntax<'_>, message: Message) -> Option<(String, Value)> {
             };
             let port = &status.port;
             let address = MacAddr(port.address);
-            let up = !port.state.contains(linerate_flow::wire::PortState::LINK_DOWN);
+            let up = !port.state.contains(linerate_openflow::wire::PortState::LINK_DOWN);
             let link = if up { "up" } else { "no link" };
             let text = format!("port {reason}: {} {} {address} {link}", port.number, port.name);
             let object = json!({

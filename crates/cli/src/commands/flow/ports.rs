@@ -1,7 +1,7 @@
 //! `linerate flow ports` and `tables`.
 
 use anyhow::Result;
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Port, PortConfig, PortNumber, PortState, Version,
     multipart::{PortStats, Reply, Request, TableStats},
 };

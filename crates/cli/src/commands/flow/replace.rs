@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use linerate_flow::{
+use linerate_openflow::{
     text::Syntax,
     wire::{
         FlowFlags, FlowMod, FlowModCommand, Match, Version,

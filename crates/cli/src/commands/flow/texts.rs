@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use linerate_flow::text::{TextError, lines};
+use linerate_openflow::text::{TextError, lines};
 
 use crate::exit::{UsageError, cannot_read};
 
@@ -35,7 +35,7 @@ pub(super) fn read(file: &str) -> Result<Vec<Text>> {
         (file, fs::read_to_string(file))
     };
     let content = content.map_err(|error| cannot_read(name, error))?;
-    let text = |line: linerate_flow::text::TextLine<'_>| Text {
+    let text = |line: linerate_openflow::text::TextLine<'_>| Text {
         text: line.text.to_owned(),
         place: format!("{name}:{}", line.number),
     };

@@ -2,8 +2,8 @@ use std::time::Instant;
 use std::{hint, thread};
 
 use linerate_elements_testing::Run;
-use linerate_flow::wire::Version;
-use linerate_flow::wire::multipart::{Reply, Request};
+use linerate_openflow::wire::Version;
+use linerate_openflow::wire::multipart::{Reply, Request};
 
 use crate::switches;
 use crate::testing::{PATIENCE, StopOnDrop, replace, wait_until};

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 
 use linerate_elements_testing::{Run, Scratch};
-use linerate_flow::wire::{
+use linerate_openflow::wire::{
     Field, FlowMod, Match, Message, PacketIn, PortConfig, PortMod, PortNumber,
 };
 
