@@ -1,5 +1,5 @@
 // A neighbour's messages over two links, as a mirror port shows them: twice. Among them is one
-// that somebody further away sent in his name.
+// that a host further away sent in its name.
 //
 //   cargo run -- run neighbour.click --simtime
 //

@@ -9,7 +9,7 @@ pub(crate) const CLASS: Class = Class {
     name: "TTLSecurity",
     family: "example",
     summary: "passes IPv4 packets that came over at most so many hops",
-    description: "Neighbours send with a time to live of 255, which nobody further away can have \
+    description: "Neighbours send with a time to live of 255, which no host further away can have \
         left on arrival. Other packets leave by output 1, or are dropped when there is none. \
         Packets begin with their IP header.",
     ports: "1/1-2",
