@@ -1,9 +1,8 @@
 //! Running programs: shown before they run, checked after.
 
 use std::env;
-use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -17,15 +16,19 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
-    // These describe the xtask package itself and would leak into the build of others, causing
-    // needless rebuilds in build scripts that read them.
+    without_package(&mut command);
+    command
+}
+
+/// Removes the variables that describe the xtask package itself, which `cargo run` has set. They
+/// would leak into the build of others, causing needless rebuilds in build scripts that read them.
+pub(crate) fn without_package(command: &mut Command) {
     for (name, _) in env::vars_os() {
         if name.to_string_lossy().starts_with("CARGO_PKG_") {
             command.env_remove(&name);
         }
     }
     command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
-    command
 }
 
 /// Returns the words for a shell that run the command, without the environment.
@@ -63,30 +66,6 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         bail!("`{shown}` failed ({}): {}", output.status, complaint.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Shows a command, runs it, and hands every line of both its outputs to `line` as well as to the
-/// terminal. The two outputs share one pipe, so their order is the order they were written in.
-pub(crate) fn run_watched(command: &mut Command, mut line: impl FnMut(&str)) -> Result<ExitStatus> {
-    let shown = describe(command);
-    eprintln!("\n$ {shown}");
-    let (reader, writer) = io::pipe().context("cannot create a pipe")?;
-    command.stdin(Stdio::null());
-    command.stdout(writer.try_clone().context("cannot duplicate a pipe")?);
-    command.stderr(writer);
-    let mut child = command.spawn().with_context(|| format!("cannot start `{shown}`"))?;
-    // The command still holds the write ends; the pipe ends only when they are closed too.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut reader = BufReader::new(reader);
-    let mut bytes = Vec::new();
-    while reader.read_until(b'\n', &mut bytes).context("cannot read a program's output")? > 0 {
-        let text = String::from_utf8_lossy(&bytes);
-        let text = text.trim_end_matches(['\n', '\r']);
-        println!("{text}");
-        line(text);
-        bytes.clear();
-    }
-    child.wait().with_context(|| format!("cannot wait for `{shown}`"))
 }
 
 /// Returns true if this process is root.

@@ -3,16 +3,26 @@
 //! A test that could not run is never passed over in silence: it is named with the reason, counted
 //! as skipped, and makes the command fail where completeness is asked for.
 
+mod groups;
+mod ignored;
+mod programs;
+mod runner;
 mod summary;
 mod tally;
 
-use std::env;
+use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use anyhow::Result;
 
 use crate::{loom, outsider, peers, shell};
+use groups::Groups;
+use ignored::{IgnoredTests, Pass};
+use programs::Program;
+use runner::{Ended, Job, Label};
 use summary::{Outcome, Summary};
 use tally::Tally;
 
@@ -21,7 +31,12 @@ use tally::Tally;
 #[command(after_help = "Examples:
   cargo xtask test                 everything this machine can run
   cargo xtask test --quick         unit, property and documentation tests only
+  cargo xtask test --jobs 1        one test program after the other
   cargo xtask test --require-all   fail also when something could not run (so does CI=true)
+
+Test programs run side by side, one for each processor; the output of each is shown when it has ended,
+and one that takes longer than 15 minutes is killed. RUST_TEST_THREADS is the number of tests at a
+time within a program, as with `cargo test`.
 
 As root on a Debian-like system, missing peer programs are installed first. The end-to-end tests
 need root, because they make network namespaces; elsewhere they are reported as not run. They never
@@ -33,95 +48,173 @@ pub(crate) struct Args {
     /// Fail when anything was not run. Implied by the environment variable CI=true.
     #[arg(long)]
     require_all: bool,
+    /// Test programs at a time [default: the number of processors].
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZero<usize>>,
 }
 
 /// Longest time for one test program; the longest takes some two minutes.
-const PROGRAM_LIMIT_SECONDS: u32 = 900;
+const PROGRAM_LIMIT: Duration = Duration::from_secs(900);
+/// Longest output of one: none prints a hundredth of it.
+const OUTPUT_LIMIT: usize = 64 << 20;
 
 const BUILD: &str = "build";
 const PLAIN: &str = "unit, property and documentation tests";
+const EXAMPLES: &str = "examples in the documentation";
 const OUTSIDER: &str = "a project outside the repository";
 const LOOM: &str = "loom models";
 const ROOT: &str = "end-to-end tests (root)";
 const WAITING: &str = "end-to-end tests that wait (root)";
-const MEASURING: &str = "end-to-end tests that measure (root)";
+const ALONE: &str = "end-to-end tests, one at a time (root)";
 
-/// Parts of the names of root tests that wait for entries to get old, by the clock: they leave the
-/// processors alone and want others to, so all of them run at once and nothing beside them.
-const WAIT: [&str; 1] = ["expiry"];
-/// Parts of the names of those that measure, keep up rates or open all files a process may, each of
-/// which has the machine to itself.
-const MEASURE: [&str; 7] = [
-    "lab::",
-    "compare::",
-    "hostile::",
-    "a_gigabyte",
-    "nothing_is_lost_at",
-    "a_shaper_holds",
-    "so_does_one",
+/// Passes over the root tests: programs at a time, and tests at a time in each. Most of their time
+/// the ordinary ones wait for packets.
+const PASSES: [(&str, Pass, NonZero<usize>, usize); 3] = [
+    (ROOT, Pass::Ordinary, NonZero::new(2).unwrap(), 4),
+    (WAITING, Pass::Waits, NonZero::<usize>::MAX, 255),
+    (ALONE, Pass::Alone, NonZero::<usize>::MIN, 1),
 ];
-/// The others at a time: most of their time they wait for packets.
-const SIDE_BY_SIDE: usize = 4;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
+    let groups = match Groups::watched() {
+        Ok(groups) => groups,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut summary = Summary::default();
     if !args.quick {
         provide_peers(&mut summary);
     }
     // Building first keeps compiler output apart from test output, and a workspace that does not
     // build from being reported as one failure per step.
-    if !build(&mut summary) {
-        return finish(args, &summary);
-    }
+    let Some(programs) = build(&mut summary) else { return finish(args, &summary) };
 
     // Ignored tests are left for their own passes below, so that no test runs twice.
-    cargo_test(&mut summary, PLAIN, shell::cargo(&["test", "--workspace", "--no-fail-fast"]));
-
+    unprivileged_tests(args, &mut summary, &programs, &groups);
     if args.quick {
         summary.not_run(OUTSIDER, "--quick");
         summary.not_run(LOOM, "--quick");
         summary.not_run(ROOT, "--quick");
         return finish(args, &summary);
     }
-    outsider_tests(&mut summary);
-    match loom::has_models() {
-        Ok(true) => cargo_test(&mut summary, LOOM, loom::command()),
-        Ok(false) => summary.not_run(LOOM, "the memory crate has none"),
-        Err(error) => summary.step(LOOM, Outcome::Broken(format!("{error:#}")), Tally::default()),
-    }
     match why_no_root_tests() {
-        None => {
-            summary.forget_ignored();
-            let apart: Vec<_> = WAIT.iter().chain(&MEASURE).copied().collect();
-            let others: Vec<_> = apart.iter().flat_map(|part| ["--skip", part]).collect();
-            root_tests(&mut summary, ROOT, SIDE_BY_SIDE, &others);
-            root_tests(&mut summary, WAITING, usize::from(u8::MAX), &WAIT);
-            root_tests(&mut summary, MEASURING, 1, &MEASURE);
-        }
+        None => root_tests(args, &mut summary, &programs, &groups),
         Some(reason) => summary.not_run(ROOT, reason),
     }
     finish(args, &summary)
 }
 
+/// Runs all tests that are not ignored. Most of their programs wait most of the time, for packets and
+/// for each other: what compiles runs beside them.
+fn unprivileged_tests(args: &Args, summary: &mut Summary, programs: &[Program], groups: &Groups) {
+    let mut steps = vec![PLAIN];
+    let examples = shell::cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
+    let mut compiling = vec![(PLAIN, EXAMPLES, examples)];
+    if !args.quick {
+        steps.extend([OUTSIDER, LOOM]);
+        match outsider_tests() {
+            Ok(command) => compiling.push((OUTSIDER, OUTSIDER, command)),
+            Err(error) => summary.broken(OUTSIDER, &error),
+        }
+        compiling.push((LOOM, LOOM, loom::command()));
+    }
+    let compiling =
+        compiling.into_iter().map(|(step, title, command)| cargo_job(step, title, command));
+    let compiling = match compiling.collect::<Result<Vec<_>>>() {
+        Ok(compiling) => compiling,
+        Err(error) => return summary.broken(PLAIN, &error),
+    };
+    let jobs = programs.iter().map(|program| job(PLAIN, program, &[])).collect();
+    let processors = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let at_a_time = args.jobs.unwrap_or_else(processors);
+    side_by_side(summary, &steps, compiling, jobs, at_a_time, groups);
+}
+
 /// Builds and tests the project of an outsider.
-fn outsider_tests(summary: &mut Summary) {
-    let command = outsider::check_lock()
-        .and_then(|()| outsider::cargo("test", &["--locked", "--no-fail-fast"]));
-    match command {
-        Ok(command) => cargo_test(summary, OUTSIDER, command),
-        Err(error) => {
-            summary.step(OUTSIDER, Outcome::Broken(format!("{error:#}")), Tally::default());
+fn outsider_tests() -> Result<Command> {
+    outsider::check_lock()?;
+    outsider::cargo("test", &["--locked", "--no-fail-fast"])
+}
+
+/// Runs the ignored tests, in their passes.
+fn root_tests(args: &Args, summary: &mut Summary, programs: &[Program], groups: &Groups) {
+    summary.forget_ignored();
+    let ignored: Result<Vec<_>> = programs.iter().map(IgnoredTests::list).collect();
+    let ignored = match ignored {
+        Ok(ignored) => ignored,
+        Err(error) => return summary.broken(ROOT, &error),
+    };
+    for (step, pass, at_a_time, tests_at_a_time) in PASSES {
+        let jobs = ignored.iter().filter_map(|tests| {
+            let arguments = tests.arguments(pass, tests_at_a_time)?;
+            Some(job(step, tests.program, &arguments))
+        });
+        let at_a_time = args.jobs.map_or(at_a_time, |jobs| jobs.min(at_a_time));
+        side_by_side(summary, &[step], Vec::new(), jobs.collect(), at_a_time, groups);
+    }
+}
+
+fn job(step: &'static str, program: &Program, arguments: &[String]) -> Job {
+    let mut command = program.command();
+    command.args(arguments);
+    let ignored = if arguments.is_empty() { "" } else { " -- --ignored" };
+    let again = format!("cargo test {}{ignored}", program.options);
+    let label = Label { title: program.source.clone(), step, again, is_cargo: false };
+    Job { label, command, time: Some(PROGRAM_LIMIT), output: OUTPUT_LIMIT }
+}
+
+/// A cargo whose output is read by a program, which wants no escape sequences in it. It ends a test
+/// program that hangs, which libtest does not; it has named the test by then. In the foreground, so
+/// that Ctrl-C still comes to all.
+fn cargo_job(step: &'static str, title: &str, mut command: Command) -> Result<Job> {
+    let triple = shell::host_triple()?.to_uppercase().replace('-', "_");
+    let limit = PROGRAM_LIMIT.as_secs();
+    let runner = format!("timeout --foreground --kill-after=5 {limit}");
+    command.env(format!("CARGO_TARGET_{triple}_RUNNER"), runner).env("CARGO_TERM_COLOR", "never");
+    let again = shell::describe(&command);
+    let label = Label { title: title.to_owned(), step, again, is_cargo: true };
+    Ok(Job { label, command, time: None, output: OUTPUT_LIMIT })
+}
+
+/// Runs programs side by side, shows each when it has ended, and enters their tests into the
+/// summary, by steps.
+fn side_by_side(
+    summary: &mut Summary,
+    steps: &[&'static str],
+    compiling: Vec<Job>,
+    jobs: Vec<Job>,
+    at_a_time: NonZero<usize>,
+    groups: &Groups,
+) {
+    println!("\n== {}: {} programs ==", steps.join(", "), compiling.len() + jobs.len());
+    let mut tallies = BTreeMap::<&str, (Instant, Instant, Tally)>::new();
+    runner::run(compiling, jobs, at_a_time, groups, |ended| {
+        show(&ended);
+        let now = Instant::now();
+        let began = now.checked_sub(ended.time).unwrap_or(now);
+        let (first, last, tally) =
+            tallies.entry(ended.label.step).or_insert((began, now, Tally::default()));
+        (*first, *last) = ((*first).min(began), now);
+        tally.add(Tally::read(&ended));
+    });
+    groups.stop_if_interrupted();
+    for step in steps {
+        // One that could not be set up has its entry.
+        if let Some((first, last, tally)) = tallies.remove(step) {
+            summary.step(step, Outcome::Ran(last - first), tally);
         }
     }
 }
 
-/// Runs the root tests that libtest's arguments choose, so many at a time.
-fn root_tests(summary: &mut Summary, title: &'static str, at_a_time: usize, chosen: &[&str]) {
-    // Without --doc: rustdoc would take examples marked `ignore` for ignored tests.
-    let mut command = shell::cargo(&["test", "--workspace", "--lib", "--bins", "--tests"]);
-    command.args(["--no-fail-fast", "--", "--ignored"]);
-    command.arg(format!("--test-threads={at_a_time}")).args(chosen);
-    cargo_test(summary, title, command);
+fn show(ended: &Ended) {
+    let Ended { label, output, time, end } = ended;
+    println!("\n     Ran {} in {:.1} s", label.title, time.as_secs_f64());
+    println!("{}", output.trim_end());
+    if !end.is_success() {
+        println!("\n{} failed ({end}); to run it alone: {}", label.title, label.again);
+    }
 }
 
 fn provide_peers(summary: &mut Summary) {
@@ -134,44 +227,15 @@ fn provide_peers(summary: &mut Summary) {
     }
 }
 
-fn build(summary: &mut Summary) -> bool {
+fn build(summary: &mut Summary) -> Option<Vec<Program>> {
     let start = Instant::now();
-    let result = shell::run(&mut shell::cargo(&["test", "--workspace", "--no-run", "--quiet"]));
+    let result = programs::build();
     let outcome = match &result {
-        Ok(()) => Outcome::Ran(start.elapsed()),
+        Ok(_) => Outcome::Ran(start.elapsed()),
         Err(error) => Outcome::Broken(format!("{error:#}")),
     };
     summary.step(BUILD, outcome, Tally::default());
-    result.is_ok()
-}
-
-/// Runs one `cargo test` and enters its tests into the summary.
-fn cargo_test(summary: &mut Summary, title: &'static str, mut command: Command) {
-    let start = Instant::now();
-    let mut tally = Tally::default();
-    // The lines are read by a program: no escape sequences in them.
-    command.env("CARGO_TERM_COLOR", "never");
-    let result = limit_programs(&mut command)
-        .and_then(|()| shell::run_watched(&mut command, |line| tally.line(line)));
-    tally.end();
-    let outcome = match result {
-        Ok(status) if status.success() || !tally.failed.is_empty() => Outcome::Ran(start.elapsed()),
-        Ok(status) => Outcome::Broken(format!(
-            "`{}` failed without a failed test ({status})",
-            shell::describe(&command)
-        )),
-        Err(error) => Outcome::Broken(format!("{error:#}")),
-    };
-    summary.step(title, outcome, tally);
-}
-
-/// Ends a test program that hangs, which libtest does not; it has named the test by then. In the
-/// foreground, so that Ctrl-C still comes to all.
-fn limit_programs(command: &mut Command) -> Result<()> {
-    let triple = shell::host_triple()?.to_uppercase().replace('-', "_");
-    let runner = format!("timeout --foreground --kill-after=5 {PROGRAM_LIMIT_SECONDS}");
-    command.env(format!("CARGO_TARGET_{triple}_RUNNER"), runner);
-    Ok(())
+    result.ok()
 }
 
 /// Returns the reason why the tests that need root cannot run here, if they cannot.
@@ -191,27 +255,4 @@ fn finish(args: &Args, summary: &Summary) -> ExitCode {
     let complete = args.require_all || env::var_os("CI").is_some_and(|value| value == "true");
     print!("{}", summary.render(complete && !args.quick));
     if summary.success(complete && !args.quick) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A test that has another name now would run beside others and fail now and then.
-    #[test]
-    fn tests_that_run_apart_are_there() {
-        let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates");
-        let is_there = |part: &str| {
-            let name = part.trim_end_matches(':');
-            let found = Command::new("grep")
-                .args(["--recursive", "--quiet", "--extended-regexp", "--include=*.rs"])
-                .args([&format!("^ *(fn|mod) {name}"), crates])
-                .status();
-            found.expect("grep runs").success()
-        };
-        for part in WAIT.iter().chain(&MEASURE) {
-            assert!(is_there(part), "no test is called {part}");
-        }
-        assert!(!is_there("this_is_no_test"));
-    }
 }

@@ -35,6 +35,11 @@ impl Summary {
         self.step(title, Outcome::NotRun(reason), Tally::default());
     }
 
+    /// Enters a step that ended without a verdict.
+    pub(super) fn broken(&mut self, title: &'static str, error: &anyhow::Error) {
+        self.step(title, Outcome::Broken(format!("{error:#}")), Tally::default());
+    }
+
     /// Something the reader must know.
     pub(super) fn notice(&mut self, text: String) {
         eprintln!("\nNOTICE: {text}\n");

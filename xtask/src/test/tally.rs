@@ -1,9 +1,11 @@
-//! Tally of the results of `cargo test`, read from its output line by line.
+//! Tally of the results of test programs, read from their output line by line.
 //!
 //! The format is that of the stable libtest harness. A test program that ends without its result
 //! line (killed, aborted) counts as one failure.
 
-/// The tests of one `cargo test`.
+use super::runner::Ended;
+
+/// The tests of one program, or of all that a `cargo test` runs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// Number of tests passed.
@@ -12,7 +14,7 @@ pub(super) struct Tally {
     pub(super) failed: Vec<String>,
     /// Ignored tests with the reason given in their attribute.
     pub(super) ignored: Vec<Ignored>,
-    /// The program that cargo runs.
+    /// The program that runs.
     program: String,
     /// Whether a program has begun and not yet reported its result.
     running: bool,
@@ -32,8 +34,36 @@ pub(super) struct Ignored {
 }
 
 impl Tally {
-    /// Reads the next line.
-    pub(super) fn line(&mut self, line: &str) {
+    /// Reads what a program has printed, and how it has ended.
+    pub(super) fn read(ended: &Ended) -> Self {
+        let mut tally = Self { program: ended.label.title.clone(), ..Self::default() };
+        let mut has_result = ended.label.is_cargo;
+        for line in ended.output.lines() {
+            if ended.label.is_cargo {
+                tally.cargo_line(line);
+            } else {
+                tally.line(line);
+            }
+            has_result |= line.starts_with("test result: ");
+        }
+        let (title, end, is_success) = (&ended.label.title, &ended.end, ended.end.is_success());
+        if tally.running || (is_success && !has_result) {
+            tally.failed.push(format!("{}: ended without a result ({end})", tally.program));
+        } else if !is_success && tally.failed.is_empty() {
+            tally.failed.push(format!("{title}: failed without a failed test ({end})"));
+        }
+        tally
+    }
+
+    /// Adds those of other programs.
+    pub(super) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+        self.ignored.extend(other.ignored);
+    }
+
+    /// Reads the next line of a `cargo test`, which names its programs.
+    fn cargo_line(&mut self, line: &str) {
         let trimmed = line.trim_start();
         if let Some(rest) = trimmed.strip_prefix("Running ") {
             // `Running unittests src/lib.rs (target/debug/deps/linerate_memory-0123456789abcdef)`
@@ -44,7 +74,14 @@ impl Tally {
         } else if let Some(name) = trimmed.strip_prefix("Doc-tests ") {
             self.end();
             self.program = format!("{name} documentation");
-        } else if line.starts_with("running ") && line.contains(" test") {
+        } else {
+            self.line(line);
+        }
+    }
+
+    /// Reads the next line of a test program.
+    fn line(&mut self, line: &str) {
+        if line.starts_with("running ") && line.contains(" test") {
             self.end();
             self.running = true;
         } else if let Some(rest) = line.strip_prefix("test result: ") {
@@ -54,8 +91,8 @@ impl Tally {
         }
     }
 
-    /// Ends the input: a program still running then has died.
-    pub(super) fn end(&mut self) {
+    /// Ends a program that cargo ran: one still running then has died.
+    fn end(&mut self) {
         if self.running {
             self.failed.push(format!("{}: ended without a result", self.program));
         }
@@ -105,15 +142,28 @@ fn program_name(what: &str, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+    use std::time::Duration;
+
+    use super::super::runner::{End, Label};
     use super::*;
 
+    /// Of a cargo that ran this.
     fn read(text: &str) -> Tally {
-        let mut tally = Tally::default();
-        for line in text.lines() {
-            tally.line(line);
-        }
-        tally.end();
-        tally
+        let mut ended = ended(text, exit(101));
+        ended.label.is_cargo = true;
+        Tally::read(&ended)
+    }
+
+    fn ended(output: &str, end: End) -> Ended {
+        let title = "crates/port/tests/xdp/main.rs".to_owned();
+        let label = Label { title, step: "a step", again: String::new(), is_cargo: false };
+        Ended { label, output: output.to_owned(), time: Duration::ZERO, end }
+    }
+
+    fn exit(code: i32) -> End {
+        End::Status(ExitStatus::from_raw(code << 8))
     }
 
     #[test]
@@ -180,5 +230,66 @@ mod tests {
         assert_eq!(tally.passed, 1);
         assert!(tally.ignored[0].documentation);
         assert_eq!(tally.ignored[0].reason, "ignored without a reason");
+    }
+
+    #[test]
+    fn a_program_is_called_by_its_title_whatever_it_prints() {
+        let text = "running 2 tests\n     Running one (two)\ntest one ... ok\ntest two ... FAILED\n\
+                    test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        let tally = Tally::read(&ended(text, exit(101)));
+        assert_eq!(
+            (tally.passed, tally.failed),
+            (1, vec!["crates/port/tests/xdp/main.rs: two".into()])
+        );
+    }
+
+    #[test]
+    fn how_a_program_without_a_result_ended_is_told() {
+        let failed = |text: &str, end: End| Tally::read(&ended(text, end)).failed;
+        let name = "crates/port/tests/xdp/main.rs";
+        let begun = "running 2 tests\ntest one ... ok\n";
+        assert_eq!(
+            failed(begun, End::Status(ExitStatus::from_raw(11))),
+            [format!("{name}: ended without a result (signal: 11 (SIGSEGV))")]
+        );
+        assert_eq!(
+            failed(begun, End::TooLong(Duration::from_secs(900))),
+            [format!("{name}: ended without a result (killed after 900 s)")]
+        );
+        assert_eq!(
+            failed(begun, exit(0)),
+            [format!("{name}: ended without a result (exit status: 0)")]
+        );
+        // It ended before its tests began.
+        assert_eq!(
+            failed("", exit(0)),
+            [format!("{name}: ended without a result (exit status: 0)")]
+        );
+        assert_eq!(
+            failed("", End::NotRun("cannot start it: no memory".into())),
+            [format!("{name}: failed without a failed test (cannot start it: no memory)")]
+        );
+        // A destructor after the last test.
+        let good = "running 1 test\ntest one ... ok\n\
+                    test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(
+            failed(good, exit(1)),
+            [format!("{name}: failed without a failed test (exit status: 1)")]
+        );
+        assert!(failed(good, exit(0)).is_empty());
+    }
+
+    #[test]
+    fn tallies_are_added() {
+        let good = "running 2 tests\ntest one ... ok\ntest two ... ignored, needs root\n\
+                    test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n";
+        let mut sum = Tally::read(&ended(good, exit(0)));
+        sum.add(Tally::read(&ended(good, exit(0))));
+        sum.add(read("error: no such package\n"));
+        assert_eq!((sum.passed, sum.ignored.len()), (2, 2));
+        assert_eq!(
+            sum.failed,
+            ["crates/port/tests/xdp/main.rs: failed without a failed test (exit status: 101)"]
+        );
     }
 }

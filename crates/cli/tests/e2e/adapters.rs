@@ -148,7 +148,7 @@ fn dask_with_a_worker_killed_gives_the_points_of_a_loop() {
 
 /// The tasks of an array, one of which dies at first.
 #[test]
-#[ignore = "needs the machine for itself"]
+#[ignore = "measures, alone"]
 fn a_job_array_gives_the_points_of_a_loop() {
     let scratch = Scratch::new();
     let file = scratch.file("specs.jsonl");

@@ -78,7 +78,7 @@ fn measured(result: &Value) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn at_least_five_peers_are_measured_beside_ours() {
     for program in ["dpdk-testpmd", "ovs-vswitchd", "gcc", "pcap-config"] {
         require(program);
@@ -117,7 +117,7 @@ fn at_least_five_peers_are_measured_beside_ours() {
 /// Ctrl-C in the middle of a turn: finished turns are reported, and neither namespaces nor
 /// processes are left.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn an_interrupted_comparison_leaves_nothing() {
     let mut made = None;
     let line = "--rounds 1000 --window 300ms --only open,libpcap";

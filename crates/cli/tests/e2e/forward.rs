@@ -255,7 +255,7 @@ fn packet_ports_carry_tcp_with_offloads_on() {
 
 /// A whole gigabyte; the other tests copy less, to end soon.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn a_gigabyte_crosses_unharmed() {
     let cable = Cable::new(("xdp", "packet"), "");
     cable.addresses();
@@ -266,7 +266,7 @@ fn a_gigabyte_crosses_unharmed() {
 /// At a rate every machine that builds this sustains, nothing is lost, doubled or overtaken, and
 /// all four books agree: generator, forwarder, sink and kernel.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn nothing_is_lost_at_a_sustained_rate() {
     const COUNT: u64 = 20_000;
     for pair in PAIRS {

@@ -55,7 +55,7 @@ fn bounds(result: &Value, [least, most]: [f64; 2]) -> Result<[f64; 2], String> {
 /// 20,000 frames a second and a queue of 500: a trial of half a second passes 10,500 frames without
 /// loss, of which 0.5 % may be lost on top.
 #[test]
-#[ignore = "needs the machine for itself"]
+#[ignore = "measures, alone"]
 fn a_configured_rate_is_found() {
     let width = 0.05;
     let line = format!(
@@ -77,7 +77,7 @@ fn a_configured_rate_is_found() {
 /// A Linux bridge between two veth pairs whose way out is shaped by the kernel:
 /// 10 Mbit/s of 60 bytes are 20,833 frames a second.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn a_linux_bridge_is_found_at_its_rate() {
     let lab = Lab::new();
     let (tester, device) = (lab.namespace("tester"), lab.namespace("device"));

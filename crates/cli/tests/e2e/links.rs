@@ -15,7 +15,7 @@ fn a_port_mirror_keeps_the_passed_packets() {
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn so_does_one_on_two_workers() {
     mirror("--workers 2");
 }
@@ -85,7 +85,7 @@ fn times(file: &[u8]) -> Vec<(f64, usize)> {
 /// that it is hardly less is asked of some stretches only, each much longer than the 4 ms between
 /// packets.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn a_shaper_holds_its_rate() {
     const RATE: f64 = 2e6 / 8.;
     let lab = Lab::new();

@@ -22,7 +22,7 @@ fn step<'a>(all: &'a [Step], name: &str) -> &'a Step {
 
 /// The time becomes shorter when hosts are known already.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, waits"]
 fn a_switch_forgets_silent_hosts() {
     const SCRIPT: &str = include_str!("expiry_switch.py");
     let kernels = net(3);
@@ -64,7 +64,7 @@ const NAT: &str = concat!(include_str!("nat_hosts.py"), "\n", include_str!("expi
 /// Flows that have ended are removed as seldom as unless told otherwise: long before, they let nothing
 /// in.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, waits"]
 fn a_nat_lets_nothing_in_when_a_flow_has_ended() {
     let kernels = net(2);
     nat::linux(&kernels.middle);
@@ -93,7 +93,7 @@ fn a_nat_lets_nothing_in_when_a_flow_has_ended() {
 
 /// The handlers say so when they have been removed.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, waits"]
 fn flows_that_have_ended_are_removed() {
     let net = net(2);
     let scratch = Scratch::new();

@@ -98,21 +98,21 @@ fn neighbours(linux: fn(&Namespace), example: &str, variables: &str, family: &st
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, waits"]
 fn addresses_of_neighbours_run_out() {
     let told = "('198.18.0.1', 3, 1)";
     neighbours(linux4, "router.click", "ARP_TIMEOUT=5 ARP_POLL=2", "4", told);
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, waits"]
 fn addresses_of_ipv6_neighbours_run_out() {
     let told = "('2001:db8:0:1::1', 1, 3)";
     neighbours(linux6, "router6.click", "ND_TIMEOUT=5 ND_POLL=2", "6", told);
 }
 
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, waits"]
 fn fragments_that_lack_others_run_out() {
     let expected = [
         ("whole", "('echo', '198.18.0.1', 100)"),
