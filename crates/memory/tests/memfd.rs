@@ -133,9 +133,9 @@ impl Drop for Setting {
     }
 }
 
-/// One test, since both halves change the same setting.
+/// One test, since both halves change the same setting; alone, since other programs take huge pages.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn reserved_huge_pages_are_used_and_given_back() {
     const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
     let before: usize = fs::read_to_string(RESERVED).unwrap().trim().parse().unwrap();
