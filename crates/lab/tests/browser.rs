@@ -130,6 +130,7 @@ fn ask(folder: &Path, page: &str, script: &str, options: &[&str]) -> String {
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn a_browser_shows_everything_and_saves_figures() {
     let folder = Folder::new("browser");
     let page = html(&report()).unwrap();
@@ -186,6 +187,7 @@ fn a_browser_shows_everything_and_saves_figures() {
 
 /// Text and lines stand out from the page, on a light screen and on a dark one.
 #[test]
+#[ignore = "needs chromium"]
 fn figures_are_readable_in_the_dark() {
     let folder = Folder::new("dark");
     let page = html(&report()).unwrap();
@@ -209,6 +211,7 @@ fn figures_are_readable_in_the_dark() {
 
 /// On paper everything is light again, and as wide as the paper.
 #[test]
+#[ignore = "needs chromium"]
 fn a_report_can_be_printed() {
     let folder = Folder::new("print");
     let file = folder.0.join("page.html");
