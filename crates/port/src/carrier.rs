@@ -19,7 +19,7 @@ use rustix::{
 use crate::link::Link;
 
 /// Watches until it is dropped.
-pub(crate) struct Carrier {
+struct Carrier {
     /// The end of a pipe: closed, it ends the thread that has the other.
     alive: Option<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -50,7 +50,8 @@ pub(crate) fn watch(interface: &str, link: &Arc<Link>, moves: bool) {
     let told = Arc::downgrade(link);
     let follow = move || follow(monitor, now.index, &told, &ended, moves);
     if let Ok(thread) = thread::Builder::new().name("carrier".into()).spawn(follow) {
-        link.watch_by(Some(Carrier { alive: Some(alive), thread: Some(thread) }));
+        let carrier = Carrier { alive: Some(alive), thread: Some(thread) };
+        link.watch_by(Some(Box::new(carrier)));
     }
 }
 

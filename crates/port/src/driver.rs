@@ -1,8 +1,9 @@
-//! Declaration of a kind of port and of its options, once: refusals, `linerate ports --help-uri`
-//! and the pages of `docs/ports` come from here.
+//! Declaration of a kind of port, once: `linerate ports --help-uri` and the pages of `docs/ports` come from
+//! here.
 
 use crate::{
     error::OpenError,
+    options::{OptionGroup, PortOption},
     port::{Context, Port},
     uri::PortUri,
 };
@@ -29,51 +30,6 @@ pub struct Driver {
     pub(crate) open: fn(&PortUri, &Context) -> Result<Port, OpenError>,
 }
 
-/// Options that are of use in the same case.
-#[derive(Debug, Clone, Copy)]
-pub struct OptionGroup {
-    /// The case, as in "when the file is read"; empty: always.
-    pub when: &'static str,
-    /// The options.
-    pub options: &'static [PortOption],
-}
-
-/// An option of a port.
-#[derive(Debug, Clone, Copy)]
-pub struct PortOption {
-    /// The part before the equals sign.
-    pub name: &'static str,
-    /// Type and range of the value.
-    pub value: Value,
-    /// Default: a value, or a few words.
-    pub default: &'static str,
-    /// Meaning of the option, for help.
-    pub help: &'static str,
-}
-
-/// Type and range of an option's value.
-#[derive(Debug, Clone, Copy)]
-pub enum Value {
-    /// On or off; the name alone is on.
-    Switch,
-    /// A whole number.
-    Number {
-        /// The least it can be.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// One of these words, each with its meaning.
-    Word(&'static [(&'static str, &'static str)]),
-    /// Text that is read further.
-    Text {
-        /// Notation, as in `ADDRESS/PREFIX`.
-        form: &'static str,
-        /// Expected value, for errors.
-        expected: &'static str,
-    },
-}
-
 impl Driver {
     /// Returns the notation of such a port: `null:[?size=N&copy]`.
     pub fn usage(&self) -> String {
@@ -91,48 +47,12 @@ impl Driver {
     }
 }
 
-impl PortOption {
-    /// Returns the notation of the option: `size=N`.
-    pub fn usage(&self) -> String {
-        match self.value {
-            Value::Switch => self.name.into(),
-            Value::Number { .. } => format!("{}=N", self.name),
-            Value::Word(words) => {
-                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                format!("{}={}", self.name, words.join("|"))
-            }
-            Value::Text { form, .. } => format!("{}={form}", self.name),
-        }
-    }
-}
-
-impl Value {
-    /// Returns the expected value in words: `a number from 1 to 64`.
-    pub fn expected(&self) -> String {
-        match self {
-            Value::Switch => "yes or no".into(),
-            Value::Number { least, most: u64::MAX } => format!("a number from {least}"),
-            Value::Number { least, most } => format!("a number from {least} to {most}"),
-            Value::Word(words) => {
-                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-                match words.as_slice() {
-                    [rest @ .., last] if !rest.is_empty() => {
-                        format!("{} or {last}", rest.join(", "))
-                    }
-                    words => words.join(""),
-                }
-            }
-            Value::Text { expected, .. } => (*expected).into(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use linerate_memory::ArenaOptions;
 
     use super::*;
-    use crate::{DRIVERS, Direction, UriError, open};
+    use crate::{DRIVERS, Direction, UriError, Value, open};
 
     const DIRECTIONS: [Direction; 3] = [Direction::Receive, Direction::Transmit, Direction::Both];
 

@@ -29,10 +29,11 @@ use crate::{
 /// Interval at which a user of a full shared side looks for room.
 const SHARED_RETRY: Duration = Duration::from_millis(1);
 
-/// The ports of a process that are leased, by key. Clones are the same.
-#[derive(Clone, Default)]
+/// The ports of a process that are leased, by key. All users of a context have the same:
+/// `context.shared.get::<Leases>()`.
+#[derive(Default)]
 pub struct Leases {
-    ports: Arc<Mutex<HashMap<String, Weak<LeasedPort>>>>,
+    ports: Mutex<HashMap<String, Weak<LeasedPort>>>,
 }
 
 impl Leases {
@@ -372,7 +373,7 @@ mod tests {
         let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
         let context = Context::new(arena.create().unwrap());
         let uri = "ring:r?loop".parse().unwrap();
-        let port = context.leases.join("r", &uri);
+        let port = context.shared.get::<Leases>().join("r", &uri);
         port.open(&context).unwrap();
         (context, port)
     }
@@ -388,7 +389,7 @@ mod tests {
         assert_eq!(transmit.transmit(&mut pool, &mut frame).unwrap(), 4);
         port.give_transmit(0, transmit, &mut pool);
 
-        let again = context.leases.join("r", port.uri());
+        let again = context.shared.get::<Leases>().join("r", port.uri());
         again.open(&context).unwrap();
         port.leave(&mut pool).unwrap();
         let mut receive = again.take_receive(0).unwrap();
@@ -419,7 +420,7 @@ mod tests {
         let arena = ArenaOptions { size: 1 << 20, huge: false, ..Default::default() };
         let context = Context::new(arena.create().unwrap());
         let mut pool = context.arena.cache(64);
-        let port = context.leases.join("n", &"null:".parse().unwrap());
+        let port = context.shared.get::<Leases>().join("n", &"null:".parse().unwrap());
         port.open(&context).unwrap();
         let (receive, transmit) = (port.take_receive(0).unwrap(), port.take_transmit(0, true));
         port.lose();

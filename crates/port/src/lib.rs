@@ -10,13 +10,15 @@
 //! `tun:`), `vhost`, `xdp`. Each has a file for opening (`mod.rs`, `driver.rs` or the only one),
 //! and one or two for the calls per burst, `receive` and `transmit`.
 //!
-//! Shared parts: `port` (the traits, and waiting), `uri` (names), `driver` (declarations),
-//! `options` (options taken as declared), `open` (the list of drivers), `lease` (one port for
-//! several users), `link` (state of the peer), [`counters`] (packets, and drops by reason),
-//! `offload` (checksums and segmentation that a sender on this host left undone), [`peer`] (sockets
-//! and events of ports whose peer is a process), `filtered` (receiving by a filter), `fill` (frames
-//! of packets that are copied), `kernel` (opening an interface), `devices` (names of other
-//! frameworks), `error`.
+//! Below the drivers: `error`, `uri` (names), `options` (their declaration, and options taken by it),
+//! `devices` (names of other frameworks), [`counters`] (packets, and drops by reason), `link` (state
+//! of the peer), `shared_state` (of the ports of a process), `port` (the traits, and waiting),
+//! `driver` (declarations), `offload` (checksums and segmentation that a sender on this host left
+//! undone), [`peer`] (sockets and events of ports whose peer is a process), `fill` (frames of
+//! packets that are copied), `kernel` (opening an interface).
+//!
+//! Above them: `filtered` (receiving by a filter), `carrier` (links of interfaces), `open` (the list
+//! of drivers), `lease` (one port for several users).
 
 #![deny(unsafe_code)]
 
@@ -40,7 +42,8 @@ mod options;
 pub mod pcap;
 pub mod peer;
 mod port;
-pub mod ring;
+mod ring;
+mod shared_state;
 mod tap;
 mod uri;
 mod vhost;
@@ -49,14 +52,15 @@ mod xdp;
 
 pub use counters::{Counters, Counts, DropReason};
 pub use devices::{Devices, parse_device};
-pub use driver::{Driver, OptionGroup, PortOption, Value};
+pub use driver::Driver;
 pub use error::{OpenError, PortError, PortFault, UriError};
 pub use lease::{LeasedPort, Leases};
 pub use link::{Link, LinkObserver};
 pub use open::{DRIVERS, open, packets_kept, probe};
-pub use options::Options;
+pub use options::{OptionGroup, Options, PortOption, Value};
 pub use port::{
     Context, Copies, DRAIN_LIMIT, Direction, Interest, Port, PortInfo, Queue, Receive, Transmit,
     Wake, drain, wait_any,
 };
+pub use shared_state::SharedState;
 pub use uri::PortUri;

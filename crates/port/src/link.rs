@@ -15,8 +15,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::carrier::Carrier;
-
 /// Callback for changes of a link. Called by the thread that learnt of it, which has other things
 /// to do: it takes note, and looks at the link elsewhere.
 pub type LinkObserver = dyn Fn() + Send + Sync;
@@ -38,8 +36,9 @@ struct LinkInner {
     followers: Vec<Weak<LinkObserver>>,
     /// Whether the port is closed by its owner: that the link goes down then is no news.
     closing: bool,
-    /// Watcher of the interface this is the link of, where it is one of the kernel's.
-    carrier: Option<Carrier>,
+    /// Watcher of the interface this is the link of, where it is one of the kernel's. Dropped, it
+    /// ends.
+    watcher: Option<Box<dyn Send>>,
 }
 
 impl Link {
@@ -126,8 +125,8 @@ impl Link {
     }
 
     /// Sets the watcher of the interface that this is the link of, in the place of the one before.
-    pub(crate) fn watch_by(&self, carrier: Option<Carrier>) {
-        let before = std::mem::replace(&mut self.state().carrier, carrier);
+    pub(crate) fn watch_by(&self, watcher: Option<Box<dyn Send>>) {
+        let before = std::mem::replace(&mut self.state().watcher, watcher);
         drop(before);
     }
 }

@@ -13,8 +13,9 @@ use linerate_memory::{Frame, PoolCache};
 
 use crate::{
     counters::{Counters, DropReason},
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::{OpenError, PortError},
+    options::{OptionGroup, PortOption, QUEUES, Value},
     port::{Context, Copies, Port, PortInfo, Queue, Receive, Transmit, Wake},
     uri::PortUri,
 };
@@ -64,14 +65,6 @@ into a buffer, each frame is written anew.",
     }],
     interface: false,
     open,
-};
-
-/// The queues of a port in software.
-pub(crate) const QUEUES: PortOption = PortOption {
-    name: "queues",
-    value: Value::Number { least: 1, most: 64 },
-    default: "one for each worker that uses it",
-    help: "How many queues there are.",
 };
 
 fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {

@@ -1,4 +1,5 @@
-//! Parsing of the options in a port's name, each as its driver has declared it.
+//! Options of ports: their declaration, once, and parsing of those in a port's name by it. Errors and help
+//! texts come from the declaration.
 //!
 //! A driver asks for the options by name; an undeclared option cannot be asked for, and options
 //! left in the end were misspelt, so that nothing is silently ignored.
@@ -7,10 +8,95 @@ use std::str::FromStr;
 
 use linerate_host::closest;
 
-use crate::{
-    driver::{OptionGroup, PortOption, Value},
-    error::UriError,
-    uri::PortUri,
+use crate::{error::UriError, uri::PortUri};
+
+/// Options that are of use in the same case.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionGroup {
+    /// The case, as in "when the file is read"; empty: always.
+    pub when: &'static str,
+    /// The options.
+    pub options: &'static [PortOption],
+}
+
+/// An option of a port.
+#[derive(Debug, Clone, Copy)]
+pub struct PortOption {
+    /// The part before the equals sign.
+    pub name: &'static str,
+    /// Type and range of the value.
+    pub value: Value,
+    /// Default: a value, or a few words.
+    pub default: &'static str,
+    /// Meaning of the option, for help.
+    pub help: &'static str,
+}
+
+/// Type and range of an option's value.
+#[derive(Debug, Clone, Copy)]
+pub enum Value {
+    /// On or off; the name alone is on.
+    Switch,
+    /// A whole number.
+    Number {
+        /// The least it can be.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// One of these words, each with its meaning.
+    Word(&'static [(&'static str, &'static str)]),
+    /// Text that is read further.
+    Text {
+        /// Notation, as in `ADDRESS/PREFIX`.
+        form: &'static str,
+        /// Expected value, for errors.
+        expected: &'static str,
+    },
+}
+
+impl PortOption {
+    /// Returns the notation of the option: `size=N`.
+    pub fn usage(&self) -> String {
+        match self.value {
+            Value::Switch => self.name.into(),
+            Value::Number { .. } => format!("{}=N", self.name),
+            Value::Word(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                format!("{}={}", self.name, words.join("|"))
+            }
+            Value::Text { form, .. } => format!("{}={form}", self.name),
+        }
+    }
+}
+
+impl Value {
+    /// Returns the expected value in words: `a number from 1 to 64`.
+    pub fn expected(&self) -> String {
+        match self {
+            Value::Switch => "yes or no".into(),
+            Value::Number { least, most: u64::MAX } => format!("a number from {least}"),
+            Value::Number { least, most } => format!("a number from {least} to {most}"),
+            Value::Word(words) => {
+                let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+                match words.as_slice() {
+                    [rest @ .., last] if !rest.is_empty() => {
+                        format!("{} or {last}", rest.join(", "))
+                    }
+                    words => words.join(""),
+                }
+            }
+            Value::Text { expected, .. } => (*expected).into(),
+        }
+    }
+}
+
+/// The queues of a port in software.
+pub(crate) const QUEUES: PortOption = PortOption {
+    name: "queues",
+    value: Value::Number { least: 1, most: 64 },
+    default: "one for each worker that uses it",
+    help: "How many queues there are.",
 };
 
 /// The options of a [`PortUri`] while a driver takes them out.
@@ -23,11 +109,14 @@ pub struct Options<'a> {
     asked: Vec<&'static str>,
 }
 
-impl<'a> Options<'a> {
-    pub(crate) fn new(uri: &'a PortUri, declared: &'static [OptionGroup]) -> Options<'a> {
-        Options { uri, declared, asked: Vec::new() }
+impl PortUri {
+    /// The options, to be taken one by one as they are declared.
+    pub fn options(&self, declared: &'static [OptionGroup]) -> Options<'_> {
+        Options { uri: self, declared, asked: Vec::new() }
     }
+}
 
+impl<'a> Options<'a> {
     /// Takes an option's text: `None` when absent, `Some("")` when given without a value.
     fn take(&mut self, key: &str) -> (&'static PortOption, Option<&'a str>) {
         let mut all = self.declared.iter().flat_map(|group| group.options);

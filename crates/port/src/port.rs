@@ -13,7 +13,10 @@ use linerate_packet::MacAddr;
 use rustix::event::{PollFd, PollFlags};
 use smallvec::SmallVec;
 
-use crate::{counters::Counters, error::PortError, link::Link, uri::PortUri};
+use crate::{
+    counters::Counters, devices::Devices, error::PortError, link::Link, shared_state::SharedState,
+    uri::PortUri,
+};
 
 /// The receiving side of one queue of a port.
 pub trait Receive: Send {
@@ -256,11 +259,9 @@ pub struct Context {
     /// can have it so.
     pub filter: Option<Arc<linerate_filter::Filter>>,
     /// Ports by other names, for callers that open ports by them.
-    pub devices: crate::devices::Devices,
-    /// The rings of this process, by name.
-    pub rings: crate::ring::Registry,
-    /// The ports of this process that several users share.
-    pub leases: crate::lease::Leases,
+    pub devices: Devices,
+    /// State that ports of this process share.
+    pub shared: SharedState,
     /// The link for the port, for a caller that opens it again and again; one of its own when
     /// `None`.
     pub link: Option<Arc<Link>>,
@@ -276,9 +277,8 @@ impl Context {
             types: false,
             disconnect: false,
             filter: None,
-            devices: Default::default(),
-            rings: Default::default(),
-            leases: Default::default(),
+            devices: Devices::default(),
+            shared: SharedState::default(),
             link: None,
         }
     }

@@ -6,7 +6,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     os::fd::{AsFd, OwnedFd},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -20,9 +19,10 @@ use rustix::event::EventfdFlags;
 
 use crate::{
     counters::{Counters, DropReason},
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::{OpenError, PortError},
-    null::{self, template},
+    null::template,
+    options::{OptionGroup, PortOption, QUEUES, Value},
     port::{Context, Copies, Interest, Port, PortInfo, Queue, Receive, Transmit, Wake},
     uri::PortUri,
 };
@@ -68,7 +68,7 @@ other receives, in order. With `loop` there is one end only, which receives what
                 default: "60",
                 help: "Length of those frames in bytes, without FCS; at most what fits a buffer.",
             },
-            null::QUEUES,
+            QUEUES,
         ],
     }],
     interface: false,
@@ -82,15 +82,9 @@ const FULL_RETRY: Duration = Duration::from_micros(50);
 const CACHE: usize = 64;
 
 /// The rings of a process whose second end has not been opened, by name.
-#[derive(Clone, Default)]
-pub struct Registry {
-    ends: Arc<Mutex<HashMap<String, Option<End>>>>,
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").finish_non_exhaustive()
-    }
+#[derive(Default)]
+struct Registry {
+    ends: Mutex<HashMap<String, Option<End>>>,
 }
 
 /// One end: a receiving and a transmitting side per queue.
@@ -109,8 +103,9 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     let queues = queues.or(context.queues).unwrap_or(1);
     let system = |step| move |source| OpenError::System { port: uri.to_string(), step, source };
 
+    let registry = context.shared.get::<Registry>();
     let mut end = {
-        let mut ends = context.rings.ends.lock().expect("no panic while held");
+        let mut ends = registry.ends.lock().expect("no panic while held");
         match ends.get_mut(uri.name()) {
             None => {
                 let (first, second) = if single {

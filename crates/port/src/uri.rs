@@ -1,7 +1,7 @@
 //! URIs of ports: `driver:name?option=value&option`.
 //!
 //! Parsing splits the text and nothing more; the meaning of the options is the driver's (see
-//! [`Options`]).
+//! [`Options`](crate::Options)).
 
 use std::{
     borrow::Cow,
@@ -12,7 +12,7 @@ use std::{
 
 use percent_encoding::percent_decode_str;
 
-use crate::{driver::OptionGroup, error::UriError, options::Options};
+use crate::error::UriError;
 
 /// A parsed port name.
 ///
@@ -92,11 +92,6 @@ impl PortUri {
     /// ring or file.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// The options, to be taken one by one as they are declared.
-    pub fn options(&self, declared: &'static [OptionGroup]) -> Options<'_> {
-        Options::new(self, declared)
     }
 
     /// The options as they are written, with their values where they have some.

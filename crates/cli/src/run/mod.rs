@@ -20,7 +20,7 @@ use linerate_graph::{
     self as graph, Console, Control, Library, Options, Plan, Router,
     lang::{Diagnostics, Globals, SourceMap},
 };
-use linerate_port::Devices;
+use linerate_port::{Devices, Leases};
 use serde_json::json;
 use signal_hook::consts;
 
@@ -190,7 +190,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         disconnect: running.host.disconnect,
         ..linerate_port::Context::new(arena.clone())
     };
-    let leases = ports.leases.clone();
+    let leases = ports.shared.get::<Leases>();
     let mut router = Router::new(plan, &loader.library, ports, &options)
         .map_err(|error| ConfigurationError::from_build_error(error, &sources))?;
     sockets.bound(&mut router)?;
@@ -237,7 +237,7 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
 
     let teller = screen.clone();
     let links = {
-        let leases = leases.clone();
+        let leases = Arc::clone(&leases);
         links::follow(move || PortLink::of_graph(&leases), move |news| teller.link(news))
     };
     let side_task = side_task.map(|side_task| {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_graph::{BuildContext, ElementBuilder, Replica, Text, Value};
-use linerate_port::{Context as PortContext, Direction, LeasedPort, PortUri};
+use linerate_port::{Context as PortContext, Direction, LeasedPort, Leases, PortUri};
 
 /// The port elements of a graph, by the port's name.
 #[derive(Default)]
@@ -155,7 +155,7 @@ impl Share {
     ) -> (Arc<LeasedPort>, Result<(), String>) {
         let ports = &world.ports;
         // Each opening is lent apart from the others.
-        let port = ports.leases.join(&format!("{uri} {}", self.opening), uri);
+        let port = ports.shared.get::<Leases>().join(&format!("{uri} {}", self.opening), uri);
         let opened = match port.open(&self.context(ports)) {
             Err(error) => Err(world.failed(error)),
             Ok(()) if sides(&port) == 0 => Err(format!("{uri}: it cannot be {used}")),

@@ -15,7 +15,7 @@ use linerate_graph::{
 use linerate_host::interface;
 use linerate_memory::{Frame, Slot};
 use linerate_packet::MacAddr;
-use linerate_port::{DropReason, PortUri, Wake};
+use linerate_port::{DropReason, Leases, PortUri, Wake};
 
 use super::{
     DROPS, FAMILY, FLUSH, TICK,
@@ -215,7 +215,7 @@ fn settings(
 fn free_port(make: &ElementBuilder<'_>, kind: &str, settings: &PortUri) -> PortUri {
     let given = make.world.common::<Given>();
     let mut names = given.names.lock().expect("no panic while held");
-    let leases = &make.world.ports.leases;
+    let leases = make.world.ports.shared.get::<Leases>();
     let candidates = (0..NAMES).map(|number| settings.named(kind, &format!("{kind}{number}")));
     let mut candidates = candidates.filter(|uri| {
         let free = interface::find(uri.name()).is_err();

@@ -52,10 +52,10 @@ use self::{
     transmit::PacketTransmit,
 };
 use crate::{
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::OpenError,
     kernel::{FRAMING, OpenErrors},
-    null::QUEUES,
+    options::{OptionGroup, PortOption, QUEUES, Value},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };

@@ -45,10 +45,10 @@ use self::{
     transmit::MemifTransmit,
 };
 use crate::{
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::{OpenError, UriError},
     kernel::OpenErrors,
-    null,
+    options::{OptionGroup, PortOption, QUEUES, Value},
     peer::{
         self,
         address::Address,
@@ -117,7 +117,7 @@ slave`. DPDK: `--vdev=net_memif,role=client,id=0,socket=/run/m.sock,socket-abstr
                     default: "0",
                     help: "Which interface of the socket.",
                 },
-                null::QUEUES,
+                QUEUES,
                 PortOption {
                     name: "slots",
                     value: Value::Number { least: 1, most: 1 << LOG2_MAX },

@@ -15,9 +15,9 @@ use super::rotate::{Limits, Naming, Rotating};
 use super::source::Source;
 use super::writer::{Options as WriteOptions, Precision, Writer};
 use super::{Format, LINUX_SLL2, MAX_PACKET};
-use crate::driver::{Driver, OptionGroup, PortOption, Value};
+use crate::driver::Driver;
 use crate::error::{OpenError, UriError};
-use crate::options::Options;
+use crate::options::{OptionGroup, Options, PortOption, Value};
 use crate::port::{Context, Copies, Direction, Port, PortInfo, Queue, Receive, Transmit};
 use crate::uri::PortUri;
 

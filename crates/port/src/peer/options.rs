@@ -6,9 +6,8 @@ use rustix::fs::Mode;
 
 use super::{address::Address, listen::Access};
 use crate::{
-    driver::{PortOption, Value},
     error::UriError,
-    options::Options,
+    options::{Options, PortOption, Value},
     uri::PortUri,
 };
 

@@ -31,10 +31,10 @@ use linerate_packet::MacAddr;
 
 use self::{device::Form, receive::TapReceive, transmit::TapTransmit};
 use crate::{
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::{OpenError, UriError},
     kernel::{FRAMING, OpenErrors},
-    null::QUEUES,
+    options::{OptionGroup, PortOption, QUEUES, Value},
     port::{Context, Copies, Port, PortInfo, Queue},
     uri::PortUri,
 };

@@ -47,10 +47,10 @@ use self::{
     queue_slot::QueueSlots,
 };
 use crate::{
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::{OpenError, UriError},
     kernel::OpenErrors,
-    null,
+    options::{OptionGroup, PortOption, QUEUES, Value},
     peer::{
         self,
         address::Address,
@@ -113,7 +113,7 @@ QEMU: memory that can be shared, and the socket: `-object memory-backend-memfd,i
                     default: "server, and for a driver client",
                     help: "Which side of the socket it is.",
                 },
-                null::QUEUES,
+                QUEUES,
                 PortOption {
                     name: "offloads",
                     value: Value::Switch,

@@ -5,8 +5,9 @@ use std::str::FromStr;
 use linerate_host::bpf::Hook;
 
 use crate::{
-    driver::{Driver, OptionGroup, PortOption, Value},
+    driver::Driver,
     error::UriError,
+    options::{OptionGroup, PortOption, Value},
     uri::PortUri,
     xdp::program::{KernelShare, TERMS_MAX, Term},
 };
