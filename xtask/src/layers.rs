@@ -24,7 +24,6 @@ const CYCLIC: &[(&str, usize)] = &[
     ("crates/flow", 5),
     ("crates/graph", 20),
     ("crates/lab", 4),
-    ("crates/memory", 4),
     ("crates/model", 2),
     ("crates/pcap", 5),
     ("crates/testlab", 2),

@@ -1,4 +1,4 @@
-//! Slots made of buffer numbers, and buffer numbers taken out of slots, several
+//! Slots made of buffer numbers, buffer numbers taken out of slots, and sums of their lengths, several
 //! at a time.
 //!
 //! On x86-64 with SSE2, which every such processor has: four numbers are one load, two shuffles and
@@ -67,18 +67,20 @@ fn narrow_short(from: &[Slot], to: &mut [u32], tag: u32) -> u32 {
     differing
 }
 
-/// Sums up the lengths of packets: loaded as whole words, where the two-byte
-/// loads of the field itself would go one by one.
-#[inline(always)]
-pub(crate) fn total_len(slots: &[Slot]) -> u64 {
-    if let [slot] = slots {
-        return slot.len() as u64;
+impl Slot {
+    /// Sum of the lengths of packets, in bytes. Under half a cycle per packet.
+    // Loaded as whole words, where the two-byte loads of the field itself would go one by one.
+    #[inline]
+    pub fn total_len(slots: &[Slot]) -> u64 {
+        if let [slot] = slots {
+            return slot.len() as u64;
+        }
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if slots.len() >= LONG {
+            return long::total_len(slots);
+        }
+        total_len_short(slots)
     }
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if slots.len() >= LONG {
-        return long::total_len(slots);
-    }
-    total_len_short(slots)
 }
 
 #[inline(always)]

@@ -40,6 +40,7 @@ pub mod shared;
 mod slot;
 mod split;
 mod sync;
+mod template;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod wide;
 mod words;

@@ -140,16 +140,17 @@ pub struct PoolCache {
     held: StdArc<StdAtomicU32>,
 }
 
-impl PoolCache {
-    pub(crate) fn new(
-        arena: Arena,
-        ring: Arc<Mpmc<u32>>,
-        size: usize,
-        held: StdArc<StdAtomicU32>,
-    ) -> PoolCache {
-        PoolCache { arena, free: FreeStack::new(ring, size), held }
+impl Arena {
+    /// A worker's own way to the buffers, keeping up to `size` of them at hand
+    /// (at most an eighth of the arena).
+    pub fn cache(&self, size: usize) -> PoolCache {
+        let (ring, held) = self.add_cache();
+        let size = size.min(self.count() / 8);
+        PoolCache { arena: self.clone(), free: FreeStack::new(ring, size), held }
     }
+}
 
+impl PoolCache {
     /// The arena the buffers belong to.
     #[inline]
     pub fn arena(&self) -> &Arena {

@@ -2,8 +2,6 @@
 
 use std::{fmt, mem::offset_of};
 
-use crate::lanes;
-
 /// Set in the buffer word when other slots name the same buffer.
 pub(crate) const SHARED: u32 = 1 << 31;
 /// Bits of the buffer word that name the buffer. Bit 30 is kept for packets
@@ -65,12 +63,6 @@ impl Slot {
     #[inline]
     pub fn len(&self) -> usize {
         self.length as usize
-    }
-
-    /// Sum of the lengths of packets, in bytes. Under half a cycle per packet.
-    #[inline]
-    pub fn total_len(slots: &[Slot]) -> u64 {
-        lanes::total_len(slots)
     }
 
     /// Returns true if the packet has no bytes.

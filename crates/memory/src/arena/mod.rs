@@ -44,7 +44,6 @@ use self::{map::Mapping, numbers::Numbers, population::Population, template::Tem
 use crate::{
     frame::Frame,
     meta::Meta,
-    pool::PoolCache,
     prefetch::prefetch_address,
     ring::Mpmc,
     slot::{SHARED, Slot},
@@ -219,15 +218,14 @@ impl Arena {
         *self.inner.writers.lock().expect("no panic while held") == Writers::Sealed
     }
 
-    /// A worker's own way to the buffers, keeping up to `size` of them at hand
-    /// (at most an eighth of the arena).
-    pub fn cache(&self, size: usize) -> PoolCache {
-        let held = Arc::new(AtomicU32::new(0));
+    /// Adds a cache of free buffers to the accounting: returns the ring that it is in front of, and the
+    /// number of buffers in the cache, which its owner keeps up to date.
+    pub(crate) fn add_cache(&self) -> (sync::Arc<Mpmc<u32>>, Arc<AtomicU32>) {
+        let level = Arc::new(AtomicU32::new(0));
         let mut caches = self.inner.caches.lock().expect("no panic while held");
         caches.retain(|cache| cache.strong_count() > 0);
-        caches.push(Arc::downgrade(&held));
-        let size = size.min(self.count() / 8);
-        PoolCache::new(self.clone(), sync::Arc::clone(&self.inner.free), size, held)
+        caches.push(Arc::downgrade(&level));
+        (sync::Arc::clone(&self.inner.free), level)
     }
 
     /// Counts free and held buffers: exact when no worker runs, else a moment's estimate.
@@ -271,7 +269,7 @@ impl Arena {
     }
 
     /// The bytes of a packet, for writing; `None` when it is shared
-    /// ([`PoolCache::unshare`]) or belongs to another arena.
+    /// ([`PoolCache::unshare`](crate::PoolCache::unshare)) or belongs to another arena.
     #[inline]
     pub fn packet_mut<'a>(&'a self, slot: &'a mut Slot) -> Option<&'a mut [u8]> {
         // One test: a flag and a foreign number alike show outside the mask.
