@@ -14,20 +14,20 @@
 //!
 //! [`wire`] and [`transport`] are the messages, [`figures`] the statistics in shared memory,
 //! [`balance`] the choice of a consumer per flow, [`dispatcher`] the part that workers call per
-//! burst, [`broker`] the socket and its thread, `limits` the limits of its connections.
+//! burst, [`broker`] the socket and its thread, `limits` the limits of its connections, `handles` the uses
+//! of elements.
 #![forbid(unsafe_code)]
 
 pub mod balance;
 pub mod broker;
 pub mod dispatcher;
 pub mod figures;
+mod handles;
 mod limits;
 pub mod transport;
 pub mod wire;
 
 pub use broker::{Broker, BrokerError, Hold};
-pub use dispatcher::{
-    BalancerHandle, ConsumerHandle, Dispatcher, DrainResult, DropCounts, Granted, InlineConfig,
-    InlineHandle, Recipients,
-};
+pub use dispatcher::{Dispatcher, DrainResult, DropCounts, Granted, InlineConfig, Recipients};
+pub use handles::{BalancerHandle, ConsumerHandle, InlineHandle};
 pub use wire::Access;

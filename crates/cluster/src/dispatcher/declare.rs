@@ -91,7 +91,7 @@ impl Balancer {
 
 /// An element's use of an endpoint.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Use {
+pub(crate) enum Use {
     /// Sends to it.
     Sends(Granted),
     /// Receives from it; its consumer has at most that access, and so many buffers for packets of its
@@ -119,7 +119,7 @@ impl Use {
 
 impl Dispatcher {
     /// An endpoint of that name for one more element.
-    pub(super) fn join(&mut self, name: &str, how: Use) -> Result<usize, String> {
+    pub(crate) fn join(&mut self, name: &str, how: Use) -> Result<usize, String> {
         if !is_name(name) {
             return Err(format!("`{name}` is no name: 1 to 63 letters, digits, and -_./@"));
         }
@@ -186,7 +186,7 @@ impl Dispatcher {
         Ok(at)
     }
 
-    pub(super) fn leave(&mut self, at: usize, how: Use) {
+    pub(crate) fn leave(&mut self, at: usize, how: Use) {
         let endpoint = self.endpoint(at);
         endpoint.users -= 1;
         endpoint.listeners -= usize::from(how.listens());
@@ -206,7 +206,7 @@ impl Dispatcher {
     /// A balancer for one more element. One of another element is shared only if both say the same of it: a
     /// configuration that is made beside the one that runs, and may yet be refused, changes nothing for that,
     /// and an element's consumers are in its own order as long as it is there.
-    pub(super) fn join_balancer(
+    pub(crate) fn join_balancer(
         &mut self,
         name: &str,
         endpoints: &[usize],
@@ -253,7 +253,15 @@ impl Dispatcher {
         Ok(at)
     }
 
-    pub(super) fn leave_balancer(&mut self, at: usize) {
+    /// The weight of each consumer of a balancer, and the buckets it has now.
+    pub(crate) fn shares(&self, at: usize) -> Vec<(u32, usize)> {
+        self.balancers[at].as_ref().map_or_else(Vec::new, |balancer| {
+            let weights = balancer.balance.weights().iter().copied();
+            weights.zip(balancer.balance.shares()).collect()
+        })
+    }
+
+    pub(crate) fn leave_balancer(&mut self, at: usize) {
         let Some(balancer) = &mut self.balancers[at] else { return };
         balancer.users -= 1;
         if balancer.users == 0 {

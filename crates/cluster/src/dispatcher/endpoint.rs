@@ -59,16 +59,16 @@ impl EndpointSlot {
 
 /// A name that a program can attach as.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     pub(super) name: String,
     /// Rights granted by each element that uses it, in the order they came.
     pub(super) grants: Vec<Grant>,
     /// Elements that send to it or receive from it, and those that receive.
-    pub(super) users: usize,
+    pub(crate) users: usize,
     pub(super) listeners: usize,
     pub(super) consumer_slot: EndpointSlot,
     /// Whether a consumer is attached, for its observers.
-    pub(super) attachment: Arc<Attachment>,
+    pub(crate) attachment: Arc<Attachment>,
     /// Whether packets of it are on their way: the receiving element passes them on before it comes
     /// for more.
     pub(super) on_the_way: bool,
@@ -79,7 +79,7 @@ pub(super) struct Endpoint {
     /// from it. By its buffers, and empty for every other consumer.
     pub(super) originals: Vec<Option<Slot>>,
     /// Packets that wait for its verdict, where it is inline.
-    pub(super) inline: Option<Inline>,
+    pub(crate) inline: Option<Inline>,
     /// Empty buffers it is to have for packets of its own, and those of them it has yet to get.
     pub(super) spare: u32,
     pub(super) owed: u32,
@@ -88,7 +88,7 @@ pub(super) struct Endpoint {
     pub(super) figures: Figures,
     /// Wakes the element that receives from it: a consumer was attached, or has sent.
     pub(super) news: OwnedFd,
-    pub(super) events: Arc<EventSet>,
+    pub(crate) events: Arc<EventSet>,
 }
 
 impl Endpoint {

@@ -115,7 +115,7 @@ enum Asked {
 
 /// All packets that wait for one consumer.
 #[derive(Debug)]
-pub(super) struct Inline {
+pub(crate) struct Inline {
     pub(super) terms: InlineConfig,
     queues: Vec<Option<Queue>>,
     /// By buffer.
@@ -140,7 +140,7 @@ impl Inline {
     }
 
     /// A queue for one more element.
-    pub(super) fn join(&mut self) -> usize {
+    pub(crate) fn join(&mut self) -> usize {
         let free = self.queues.iter().position(Option::is_none);
         let at = free.unwrap_or(self.queues.len());
         if at == self.queues.len() {
@@ -161,16 +161,16 @@ impl Inline {
         }
     }
 
-    pub(super) fn waiting(&self, at: usize) -> usize {
+    pub(crate) fn waiting(&self, at: usize) -> usize {
         self.queues[at].as_ref().map_or(0, |queue| queue.waiting.len())
     }
 
     /// Forgets all flows.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.flows = Flows::default();
     }
 
-    pub(super) fn flows(&self) -> usize {
+    pub(crate) fn flows(&self) -> usize {
         self.flows.young.len() + self.flows.old.len()
     }
 

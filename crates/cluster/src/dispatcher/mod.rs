@@ -7,7 +7,6 @@ mod inline;
 mod link;
 #[cfg(test)]
 mod tests;
-mod uses;
 
 use std::{cell::Cell, io, os::fd::OwnedFd, sync::Arc};
 
@@ -17,7 +16,7 @@ use linerate_memory::{
 };
 use linerate_port::peer::event;
 
-pub(crate) use self::clients::AttachedConsumer;
+pub(crate) use self::{clients::AttachedConsumer, declare::Use};
 use self::{
     declare::{Balancer, Target},
     endpoint::Endpoint,
@@ -26,9 +25,11 @@ use self::{
 pub use self::{
     endpoint::Granted,
     inline::{DrainResult, DropCounts, InlineConfig},
-    uses::{BalancerHandle, ConsumerHandle, InlineHandle},
 };
-use crate::{figures::FigureBoard, wire::Access};
+use crate::{
+    figures::{FigureBoard, Figures},
+    wire::Access,
+};
 
 /// Buffers that the broker's thread keeps at hand.
 const CACHE: usize = 64;
@@ -114,7 +115,7 @@ impl Dispatcher {
         event::set(&self.alarm);
     }
 
-    fn endpoint(&mut self, endpoint: usize) -> &mut Endpoint {
+    pub(crate) fn endpoint(&mut self, endpoint: usize) -> &mut Endpoint {
         self.endpoints[endpoint].as_mut().expect("an endpoint in use")
     }
 
@@ -404,6 +405,12 @@ impl Dispatcher {
         }
     }
 
+    /// The figures of an endpoint's consumers, up to date.
+    pub(crate) fn figures(&mut self, at: usize) -> Figures {
+        self.publish(at);
+        self.endpoint(at).figures
+    }
+
     /// Brings the figures of an endpoint up to date.
     fn publish(&mut self, at: usize) {
         self.publish_as(at, |link, server, _| link.waiting(server));
@@ -468,16 +475,23 @@ impl Dispatcher {
 
     // Packets that consumers are asked about
 
-    /// Queues packets that wait for the consumer's verdict. Packets without room stay in the frame.
-    pub fn ask(&mut self, of: &InlineHandle, pool: &mut PoolCache, frame: &mut Frame) {
+    /// Queues packets of an element that wait for the verdict of an endpoint's consumer. Packets without
+    /// room stay in the frame.
+    pub(crate) fn ask_consumer(
+        &mut self,
+        at: usize,
+        queue: usize,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+    ) {
         let Endpoint { consumer_slot, inline, figures, .. } =
-            self.endpoints[of.endpoint()].as_mut().expect("an endpoint in use");
+            self.endpoints[at].as_mut().expect("an endpoint in use");
         let inline = inline.as_mut().expect("as long as somebody uses it");
-        inline.ask(of.queue(), consumer_slot.taken(), &mut self.server, pool, frame, figures);
+        inline.ask(queue, consumer_slot.taken(), &mut self.server, pool, frame, figures);
     }
 
     /// Removes the queue of an element that ends; its packets are given back.
-    fn leave_queue(&mut self, at: usize, queue: usize) {
+    pub(crate) fn leave_queue(&mut self, at: usize, queue: usize) {
         let endpoint = self.endpoints[at].as_mut().expect("an endpoint in use");
         if let Some(inline) = &mut endpoint.inline {
             inline.leave(queue, &mut self.pool);
@@ -486,20 +500,21 @@ impl Dispatcher {
 
     /// Takes the consumer's answers. Packets of a queue with a verdict, or whose time is over,
     /// leave by `frame`, as far as it has room.
-    pub fn drain(
+    pub(crate) fn drain_queue(
         &mut self,
-        of: &InlineHandle,
+        at: usize,
+        queue: usize,
         pool: &mut PoolCache,
         frame: &mut Frame,
     ) -> DrainResult {
         let Endpoint { consumer_slot, inline, figures, .. } =
-            self.endpoints[of.endpoint()].as_mut().expect("an endpoint in use");
+            self.endpoints[at].as_mut().expect("an endpoint in use");
         let inline = inline.as_mut().expect("as long as somebody uses it");
         if let Some(link) = consumer_slot.link() {
             inline.receive_answers(link, &mut self.server, pool, figures);
         }
-        let settled = inline.drain(of.queue(), pool, frame, figures);
-        self.publish(of.endpoint());
+        let settled = inline.drain(queue, pool, frame, figures);
+        self.publish(at);
         settled
     }
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use linerate_memory::{Frame, PoolCache};
 use linerate_port::{Link as Attachment, peer::event::EventSet};
 
-use super::{declare::Use, endpoint::Granted, inline::InlineConfig};
 use crate::{
     broker::Broker,
+    dispatcher::{Dispatcher, DrainResult, Granted, InlineConfig, Use},
     figures::Figures,
     wire::{Access, WEIGHTS_MAX},
 };
@@ -63,7 +64,7 @@ impl ConsumerHandle {
     }
 
     /// Descriptors that are readable when there is something to be received, once the receiver has
-    /// [armed](super::Dispatcher::arm) it.
+    /// [armed](Dispatcher::arm) it.
     pub fn events(&self) -> &EventSet {
         &self.events
     }
@@ -75,9 +76,7 @@ impl ConsumerHandle {
 
     /// The figures of its consumers.
     pub fn figures(&self) -> Figures {
-        let mut dispatcher = self.broker.dispatcher();
-        dispatcher.publish(self.endpoint);
-        dispatcher.endpoint(self.endpoint).figures
+        self.broker.dispatcher().figures(self.endpoint)
     }
 }
 
@@ -154,11 +153,7 @@ impl BalancerHandle {
 
     /// The weight of each consumer, and the buckets it has now.
     pub fn shares(&self) -> Vec<(u32, usize)> {
-        let dispatcher = self.broker.dispatcher();
-        dispatcher.balancers[self.balancer].as_ref().map_or_else(Vec::new, |balancer| {
-            let weights = balancer.balance.weights().iter().copied();
-            weights.zip(balancer.balance.shares()).collect()
-        })
+        self.broker.dispatcher().shares(self.balancer)
     }
 }
 
@@ -200,10 +195,6 @@ impl InlineHandle {
     /// Index of the endpoint.
     pub fn endpoint(&self) -> usize {
         self.endpoint.endpoint
-    }
-
-    pub(super) fn queue(&self) -> usize {
-        self.queue
     }
 
     /// As of [`ConsumerHandle`].
@@ -261,5 +252,24 @@ impl InlineHandle {
 impl Drop for InlineHandle {
     fn drop(&mut self) {
         self.endpoint.broker.dispatcher().leave_queue(self.endpoint.endpoint, self.queue);
+    }
+}
+
+/// Packets that consumers are asked about.
+impl Dispatcher {
+    /// Queues packets that wait for the consumer's verdict. Packets without room stay in the frame.
+    pub fn ask(&mut self, of: &InlineHandle, pool: &mut PoolCache, frame: &mut Frame) {
+        self.ask_consumer(of.endpoint(), of.queue, pool, frame);
+    }
+
+    /// Takes the consumer's answers. Packets of a queue with a verdict, or whose time is over,
+    /// leave by `frame`, as far as it has room.
+    pub fn drain(
+        &mut self,
+        of: &InlineHandle,
+        pool: &mut PoolCache,
+        frame: &mut Frame,
+    ) -> DrainResult {
+        self.drain_queue(of.endpoint(), of.queue, pool, frame)
     }
 }
