@@ -20,7 +20,6 @@ const CYCLIC: &[(&str, usize)] = &[
     ("crates/elements/devices", 2),
     ("crates/elements/queueing", 2),
     ("crates/elements/rewriting", 17),
-    ("crates/flow", 5),
     ("crates/graph", 20),
     ("crates/lab", 4),
     ("crates/model", 2),

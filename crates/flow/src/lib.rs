@@ -8,6 +8,7 @@
 pub mod cache;
 pub mod conntrack;
 pub mod control;
+pub mod counters;
 pub mod edit;
 pub mod export;
 pub mod key;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::table::Counters;
+use crate::counters::Counters;
 
 /// Nanoseconds for which an address is remembered after its last packet.
 const AGE: u64 = 300 * 1_000_000_000;

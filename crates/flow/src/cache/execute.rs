@@ -11,7 +11,7 @@ use super::{
     Drop, FlowCache, NONE, OUTPUTS, Outlet, TO_DROP, TO_GO_ON, TO_STEPS, TO_UNDECIDED, Tables,
 };
 use crate::conntrack::{Fragment, Tracked};
-use crate::edit;
+use crate::counters::Counters;
 use crate::key::{Key, Mask};
 use crate::meter::Verdict;
 use crate::pipeline::{Continuation, Decision, Select, Step};
@@ -449,7 +449,7 @@ fn change<O: Outlet>(out: &mut O, slot: &mut Slot, step: &Step) -> bool {
         return false;
     }
     let Some(mut packet) = pool.arena().writable(slot) else { return false };
-    edit::apply(step, &mut packet)
+    step.apply(&mut packet)
 }
 
 /// The step that raises the precedence with which a packet may be dropped, where it is of a class
@@ -464,7 +464,7 @@ fn remarked(key: &Key, levels: u8) -> Option<Step> {
 }
 
 /// Selects the bucket of a packet, and returns its counters and steps.
-fn chosen<'a>(select: &'a Select, key: &Key) -> Option<(&'a crate::table::Counters, &'a [Step])> {
+fn chosen<'a>(select: &'a Select, key: &Key) -> Option<(&'a Counters, &'a [Step])> {
     let total: u64 = select.ways.iter().map(|(weight, ..)| u64::from(*weight)).sum();
     let hash = hash_of(key, &select.fields, select.basis);
     let mut left = (u64::from(hash) * total) >> 32;

@@ -9,10 +9,10 @@ use proptest::prelude::*;
 
 use super::{Drop, FlowCache, Options, Outlet, Tables};
 use crate::conntrack::Tracked;
-use crate::edit;
+use crate::counters::Counters;
 use crate::key::{Key, Mask};
 use crate::pipeline::{Continuation, Decision, Punt, Step, Suspended};
-use crate::table::{Counters, PortCount, Snapshot};
+use crate::table::{PortCount, Snapshot};
 use crate::wire::{Ct, Entry, Field};
 
 const PORTS: u32 = 4;
@@ -418,7 +418,7 @@ fn slowly(rules: &[Rule], events: &[Event]) -> Outcome {
                     Step::Output { .. } => {}
                     Step::Controller(_) => outcome.punted.push(bytes.clone()),
                     Step::Continue(next) => from = Some(Arc::clone(next)),
-                    step => assert!(edit::apply(step, &mut bytes)),
+                    step => assert!(step.apply(&mut bytes)),
                 }
             }
             if from.is_none() {

@@ -16,7 +16,7 @@ const NEXT_NSH: u8 = 4;
 
 /// Adds a header: in front of a frame, behind a new Ethernet header with addresses of zero, or
 /// behind the packet's Ethernet header. Returns false without room for it.
-pub(super) fn encap(packet: &mut impl Bytes, header: &[u8], frame: bool) -> bool {
+pub(crate) fn encap(packet: &mut impl Bytes, header: &[u8], frame: bool) -> bool {
     let kind_at = if frame {
         ADDRESSES
     } else {
@@ -44,7 +44,7 @@ pub(super) fn encap(packet: &mut impl Bytes, header: &[u8], frame: bool) -> bool
 }
 
 /// Removes the header behind the Ethernet header, with the Ethernet header if a frame follows.
-pub(super) fn decap(packet: &mut impl Bytes) {
+pub(crate) fn decap(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
     let Some(link) = Link::parse(bytes) else { return };
     let Some((at, header)) = link.service(bytes) else { return };

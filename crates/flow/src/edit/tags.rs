@@ -17,7 +17,7 @@ const LABELLED_BYTES: usize = 18;
 /// Bytes that backbone bridging adds: a type, its tag, and addresses.
 const BACKBONE_BYTES: usize = 18;
 
-pub(super) fn push_vlan(packet: &mut impl Bytes, kind: u16, tci: u16) -> bool {
+pub(crate) fn push_vlan(packet: &mut impl Bytes, kind: u16, tci: u16) -> bool {
     if packet.bytes().len() < ADDRESSES + 2 {
         return true;
     }
@@ -31,7 +31,7 @@ pub(super) fn push_vlan(packet: &mut impl Bytes, kind: u16, tci: u16) -> bool {
     true
 }
 
-pub(super) fn pop_vlan(packet: &mut impl Bytes) {
+pub(crate) fn pop_vlan(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
     if bytes.len() >= 18 && is_tag(u16::from_be_bytes([bytes[12], bytes[13]])) {
         bytes.copy_within(..ADDRESSES, 4);
@@ -39,7 +39,7 @@ pub(super) fn pop_vlan(packet: &mut impl Bytes) {
     }
 }
 
-pub(super) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32, tags: u8) -> bool {
+pub(crate) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32, tags: u8) -> bool {
     let link = Link::behind_tags(packet.bytes(), tags.into());
     let Some(Link { kind_at, .. }) = link else { return true };
     if !packet.prepend(4) {
@@ -52,7 +52,7 @@ pub(super) fn push_mpls(packet: &mut impl Bytes, kind: u16, entry: u32, tags: u8
     true
 }
 
-pub(super) fn pop_mpls(packet: &mut impl Bytes, kind: u16) {
+pub(crate) fn pop_mpls(packet: &mut impl Bytes, kind: u16) {
     let bytes = packet.bytes_mut();
     let Some(link) = Link::parse(bytes) else { return };
     if link.behind(bytes, [MPLS, MPLS_MULTICAST], 4).is_some() {
@@ -62,7 +62,7 @@ pub(super) fn pop_mpls(packet: &mut impl Bytes, kind: u16) {
     }
 }
 
-pub(super) fn encap_mpls(packet: &mut impl Bytes, kind: u16, entry: u32) -> bool {
+pub(crate) fn encap_mpls(packet: &mut impl Bytes, kind: u16, entry: u32) -> bool {
     if packet.bytes().len() < ADDRESSES + 2 {
         return true;
     }
@@ -76,7 +76,7 @@ pub(super) fn encap_mpls(packet: &mut impl Bytes, kind: u16, entry: u32) -> bool
     true
 }
 
-pub(super) fn decap_mpls(packet: &mut impl Bytes) {
+pub(crate) fn decap_mpls(packet: &mut impl Bytes) {
     let bytes = packet.bytes();
     if bytes.len() >= LABELLED_BYTES
         && matches!(u16::from_be_bytes([bytes[12], bytes[13]]), MPLS | MPLS_MULTICAST)
@@ -85,7 +85,7 @@ pub(super) fn decap_mpls(packet: &mut impl Bytes) {
     }
 }
 
-pub(super) fn push_pbb(packet: &mut impl Bytes, kind: u16, service: u32) -> bool {
+pub(crate) fn push_pbb(packet: &mut impl Bytes, kind: u16, service: u32) -> bool {
     let bytes = packet.bytes();
     if bytes.len() < ADDRESSES + 2 {
         return true;
@@ -106,7 +106,7 @@ pub(super) fn push_pbb(packet: &mut impl Bytes, kind: u16, service: u32) -> bool
 
 /// Removes a backbone header. The inner addresses remain, then tags that were in front of it, and
 /// the rest behind it.
-pub(super) fn pop_pbb(packet: &mut impl Bytes) {
+pub(crate) fn pop_pbb(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
     let Some(link) = Link::parse(bytes) else { return };
     if link.behind(bytes, [BACKBONE; 2], 4 + ADDRESSES + 2).is_none() {
@@ -135,14 +135,14 @@ fn times(bytes: &[u8]) -> Option<(usize, usize, bool)> {
     }
 }
 
-pub(super) fn copy_ttl_out(packet: &mut impl Bytes) {
+pub(crate) fn copy_ttl_out(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
     if let Some((label, inner, _)) = times(bytes) {
         bytes[label + 3] = bytes[inner];
     }
 }
 
-pub(super) fn copy_ttl_in(packet: &mut impl Bytes) {
+pub(crate) fn copy_ttl_in(packet: &mut impl Bytes) {
     let bytes = packet.bytes_mut();
     let Some((label, inner, v4)) = times(bytes) else { return };
     let (before, after) = (bytes[inner], bytes[label + 3]);

@@ -4,7 +4,7 @@ mod bucket;
 
 use std::sync::Arc;
 
-use crate::table::Counters;
+use crate::counters::Counters;
 use crate::wire::{Band, BandEffect, MeterFlags};
 use bucket::Bucket;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::counters::Counters;
 use crate::key::{ENTRY_WORDS, Key, Mask};
-use crate::table::{Change, Counters, Flow, Minimatch};
+use crate::table::{Change, Flow, Minimatch};
 use crate::wire::{Action, Ct, Entry, Field, Instruction, PacketInReason};
 
 /// Steps for every packet that has the same bits where this one was looked at.

@@ -119,7 +119,7 @@ impl Follow {
                 }
                 // A vector has room for every header.
                 other => {
-                    let _has_room = edit::apply(other, &mut packet);
+                    let _has_room = other.apply(&mut packet);
                 }
             }
         }

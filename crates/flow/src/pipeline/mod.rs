@@ -29,6 +29,7 @@
 //! flow was resubmitted to. An `exit` inside `clone` ends all, with the action set. `sample` is
 //! carried out by the exporter; `pop_queue` leads back to no queue, also after several settings.
 
+mod apply;
 mod continuations;
 mod decision;
 mod environment;

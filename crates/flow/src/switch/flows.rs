@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::edit::{Edit, check_goto, check_instructions};
 use super::state::ControlState;
-use crate::table::{Counters, Flow, Snapshot, sends_to_group, sends_to_port};
+use crate::counters::Counters;
+use crate::table::{Flow, Snapshot, sends_to_group, sends_to_port};
 use crate::wire::{
     ALL_TABLES, ANY_GROUP, Fault, FlowFlags, FlowMod, FlowModCommand, FlowRemovedReason,
     PortNumber, Version,

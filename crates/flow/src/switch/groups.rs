@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::edit::{Edit, Effect, check_meters};
+use crate::counters::Counters;
 use crate::meter::Meter;
-use crate::table::{Change, Counters, Group, GroupBucket, Reference, of_actions};
+use crate::table::{Change, Group, GroupBucket, Reference, of_actions};
 use crate::wire::group::{ALL_BUCKETS, ALL_GROUPS, FIRST, LAST, MAX_GROUP};
 use crate::wire::meter::ALL_METERS;
 use crate::wire::{

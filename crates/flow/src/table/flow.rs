@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Counters, Minimatch, PackedMatch};
+use super::{Minimatch, PackedMatch};
+use crate::counters::Counters;
 use crate::wire::{Action, FlowFlags, FlowMod, Instruction};
 
 /// A flow of a table. It never changes: one that is modified is another, with the same number and

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Counters;
+use crate::counters::Counters;
 use crate::wire::{Bucket, GroupType, Selection};
 
 /// A group. It never changes: one that is modified is another.

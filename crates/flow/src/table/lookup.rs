@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use super::prefixes::Prefixes;
 use super::tuple::{PrefixResults, Tuple, hash_of};
-use super::{Counters, Flow, Minimatch};
+use super::{Flow, Minimatch};
+use crate::counters::Counters;
 use crate::key::{HEADERS, Key, Mask};
 use crate::wire::{Action, Field, TableConfig, TableProperties};
 

@@ -5,7 +5,6 @@
 //! run the pipeline: a worker, a controller's packet-out, a trace.
 
 mod changes;
-mod counters;
 mod flow;
 mod group;
 mod lookup;
@@ -20,7 +19,6 @@ mod trie;
 mod tuple;
 
 pub use changes::{Change, Changes};
-pub use counters::Counters;
 pub use flow::Flow;
 pub use group::{Group, GroupBucket};
 pub use lookup::Table;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use linerate_flow::cache::{Drop, FlowCache, Options, Outlet};
 use linerate_flow::conntrack::Tracked;
-use linerate_flow::edit;
 use linerate_flow::key::{self, Key};
 use linerate_flow::pipeline::{self, Continuation, Step};
 use linerate_flow::switch::{Switch, SwitchOptions};
@@ -215,7 +214,7 @@ impl SlowPath<'_> {
                 Step::Count(_) | Step::Controller(_) | Step::Meter(_) | Step::Sample(_) => {}
                 Step::Select(_) => unreachable!("no rule selects"),
                 edit => {
-                    let done = edit::apply(edit, &mut packet);
+                    let done = edit.apply(&mut packet);
                     assert!(done, "a vector has room: {edit:?}");
                 }
             }

@@ -1,7 +1,7 @@
 //! Arbitrary bytes as packets: nothing panics, each word is the same alone and with others, and a
 //! field that is set is read back.
 
-use linerate_flow::edit::{self, Bytes};
+use linerate_flow::edit::Bytes;
 use linerate_flow::key::{HEADERS, INNER_TCI, Key, Mask, Needed, extract, extract_needed};
 use linerate_flow::pipeline::Step;
 use linerate_openflow::wire::{Entry, Field, VLAN_PRESENT};
@@ -47,7 +47,7 @@ pub(crate) fn set(bytes: &[u8]) {
     let (mut before, mut after) = (Key::default(), Key::default());
     extract(packet, &mut before);
     let mut changed = packet.to_vec();
-    assert!(edit::apply(&Step::Set(entry), &mut changed));
+    assert!(Step::Set(entry).apply(&mut changed));
     assert_eq!(changed.len(), packet.len());
     extract(&changed, &mut after);
     if !linerate_flow::key::is_of_headers(field) {
@@ -62,7 +62,7 @@ pub(crate) fn set(bytes: &[u8]) {
     // A tag that is added and taken away again.
     let tci = (number(1) as u16) & 0xefff;
     let mut tagged = packet.to_vec();
-    edit::apply(&Step::PushVlan { kind: 0x88a8, tci }, &mut tagged);
+    Step::PushVlan { kind: 0x88a8, tci }.apply(&mut tagged);
     let mut key = Key::default();
     extract(&tagged, &mut key);
     if packet.len() >= 14 {
@@ -72,35 +72,35 @@ pub(crate) fn set(bytes: &[u8]) {
             assert_eq!(u128::from(inner), before.get(Field::VlanTci));
         }
     }
-    edit::apply(&Step::PopVlan, &mut tagged);
+    Step::PopVlan.apply(&mut tagged);
     assert_eq!(tagged.bytes(), packet);
     let mut labelled = packet.to_vec();
-    edit::apply(&Step::PushMpls { kind: 0x8847, entry: number(1) as u32, tags: 1 }, &mut labelled);
+    Step::PushMpls { kind: 0x8847, entry: number(1) as u32, tags: 1 }.apply(&mut labelled);
     if packet.len() >= 14 {
         extract(&labelled, &mut key);
         let kind = before.get(Field::EthType);
         assert_eq!(key.get(Field::EthType), 0x8847);
         assert_eq!(key.words()[10] & 0xffff_ffff, u64::from(number(1) as u32));
         // A length in the type's place is lost.
-        edit::apply(&Step::PopMpls(kind as u16), &mut labelled);
+        Step::PopMpls(kind as u16).apply(&mut labelled);
         if kind != 0x05ff {
             assert_eq!(labelled, packet);
         }
     }
     let mut inside = packet.to_vec();
-    edit::apply(&Step::PushPbb { kind: 0x88e7, service: number(1) as u32 }, &mut inside);
-    edit::apply(&Step::PopPbb, &mut inside);
+    Step::PushPbb { kind: 0x88e7, service: number(1) as u32 }.apply(&mut inside);
+    Step::PopPbb.apply(&mut inside);
     if packet.len() >= 14 || before.get(Field::EthType) != 0x88e7 {
         assert_eq!(inside, packet);
     }
     let mut covered = packet.to_vec();
     let entry = number(1) as u32;
-    edit::apply(&Step::EncapMpls { kind: 0x8848, entry }, &mut covered);
+    Step::EncapMpls { kind: 0x8848, entry }.apply(&mut covered);
     if packet.len() >= 14 {
         extract(&covered, &mut key);
         assert_eq!((key.get(Field::EthType), key.get(Field::EthDst)), (0x8848, 0));
         assert_eq!(key.words()[10] & 0xffff_ffff, u64::from(entry));
-        edit::apply(&Step::DecapMpls, &mut covered);
+        Step::DecapMpls.apply(&mut covered);
         assert_eq!(covered, packet);
     }
     service_header(packet, choice);
@@ -108,7 +108,7 @@ pub(crate) fn set(bytes: &[u8]) {
         [Step::PopMpls(0x0800), Step::DecapMpls, Step::DecapNsh, Step::PopPbb, Step::PopVlan]
     {
         let mut less = packet.to_vec();
-        edit::apply(&step, &mut less);
+        step.apply(&mut less);
         assert!(less.len() <= packet.len());
     }
 }
@@ -123,7 +123,7 @@ fn service_header(packet: &[u8], choice: &[u8; 33]) {
         header.extend(path.iter().cycle().take(4 * usize::from(words)));
         let mut covered = packet.to_vec();
         let step = Step::EncapNsh { header: header.clone().into(), frame };
-        assert!(edit::apply(&step, &mut covered));
+        assert!(step.apply(&mut covered));
         if packet.len() < 14 {
             assert_eq!(covered, packet);
             continue;
@@ -139,7 +139,7 @@ fn service_header(packet: &[u8], choice: &[u8; 33]) {
         assert_eq!(key.get(Field::NshNp), u128::from(next));
         assert_eq!(key.get(Field::NshFlags), u128::from(flags >> 4 & 3));
         assert_eq!(key.get(Field::NshSi), u128::from(path[3]));
-        edit::apply(&Step::DecapNsh, &mut covered);
+        Step::DecapNsh.apply(&mut covered);
         let mut wanted = packet.to_vec();
         match next {
             1 => wanted[12..14].copy_from_slice(&[0x08, 0x00]),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use linerate_flow::edit::{self, Bytes};
+use linerate_flow::edit::Bytes;
 use linerate_flow::key::{Key, extract};
 use linerate_flow::pipeline::Step;
 use linerate_memory::ArenaOptions;
@@ -118,7 +118,7 @@ fn changed(count: usize) -> Vec<Vec<u8>> {
             let mut wanted = before;
             wanted.set_entry(&entry);
             let old = packet.clone();
-            assert!(edit::apply(&Step::Set(entry), &mut packet));
+            assert!(Step::Set(entry).apply(&mut packet));
             let found = key(&packet);
             assert_eq!(found, wanted, "{entry:?} in {old:02x?}");
             assert_eq!(wrong_checksums(&packet), None, "{entry:?} in {old:02x?}");
@@ -168,7 +168,7 @@ fn tshark_finds_no_wrong_checksum() {
         // IPv4.
         let mut inside = packets[nth].clone();
         while key(&inside).get(Field::VlanTci) != 0 {
-            edit::apply(&Step::PopVlan, &mut inside);
+            Step::PopVlan.apply(&mut inside);
         }
         if key(&inside).meets(Needs::Mpls) {
             continue;
@@ -210,7 +210,7 @@ fn a_checksum_of_udp_that_is_none_stays_so() {
             continue;
         }
         for field in [Field::Ipv4Src, Field::UdpDst] {
-            edit::apply(&Step::Set(Entry::exact(field, random.wide())), &mut packet);
+            Step::Set(Entry::exact(field, random.wide())).apply(&mut packet);
         }
         assert_eq!(packet[at + 26..at + 28], [0, 0]);
         none += 1;
@@ -249,9 +249,9 @@ fn packets_of_an_arena_are_changed_the_same() {
                 _ => Step::PopPbb,
             };
             let mut packet = arena.writable(&mut slot).expect("not shared");
-            let done = edit::apply(&step, &mut packet);
+            let done = step.apply(&mut packet);
             if done {
-                edit::apply(&step, &mut plain);
+                step.apply(&mut plain);
             } else {
                 refused += 1;
             }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
-use linerate_flow::edit;
 use linerate_flow::key::{INNER_TCI, Key, extract};
 use linerate_flow::pipeline::Step;
 use linerate_openflow::wire::{Field, VLAN_PRESENT};
@@ -64,7 +63,7 @@ fn compare<'a>(packet: &[u8], line: &'a str) -> Vec<&'a str> {
         let vlan = tag("vlan_tci1", "dl_vlan1", "dl_vlan_pcp1");
         assert_eq!(inner, vlan, "{}", told());
         let mut inside = packet.to_vec();
-        edit::apply(&Step::PopVlan, &mut inside);
+        Step::PopVlan.apply(&mut inside);
         extract(&inside, &mut key);
     }
     let ethernet = key.get(Field::EthType);

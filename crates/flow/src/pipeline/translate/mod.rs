@@ -23,8 +23,9 @@ use std::sync::Arc;
 
 use super::trace::{self, Trace};
 use super::{Decision, Environment, SharedState, Step, Suspended};
+use crate::counters::Counters;
 use crate::key::{ENTRY_WORDS, Key, Mask};
-use crate::table::{Counters, Flow, Miss, Snapshot};
+use crate::table::{Flow, Miss, Snapshot};
 use crate::wire::{Action, Field, Instruction, PacketInReason, PacketType, PortNumber};
 
 /// Depth of lookups that do not go to a later table, and of actions on copies, at most.

@@ -1,4 +1,4 @@
-//! Packets and bytes of a flow, a group, a bucket or a table.
+//! Packets and bytes of a flow, a group, a bucket, a meter or a table.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
