@@ -23,7 +23,6 @@ const CYCLIC: &[(&str, usize)] = &[
     ("crates/graph", 20),
     ("crates/lab", 4),
     ("crates/model", 2),
-    ("crates/pcap", 5),
     ("crates/testlab", 2),
 ];
 

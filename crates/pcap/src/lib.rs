@@ -6,8 +6,8 @@
 //!
 //! # Where things are
 //!
-//! [`exports`] is the list of all that libpcap exports, with the implementation of each function. A
-//! handle of ours is `handle`: its first word tells it from one of libpcap's. Calls on it are in
+//! `functions` is the list of libpcap's functions, with the implementation of each; [`exports`] exports
+//! them, and calls of the system's library are in [`system`](mod@system). A handle of ours is `handle`: its first word tells it from one of libpcap's. Calls on it are in
 //! `calls`, a module for each kind of function; packets come from `source`, go to `inject`, and are
 //! filtered by [`bpf`]. `alone` has the functions where the system has no libpcap, and
 //! [`compile`](mod@compile) compiles filters there.
@@ -23,6 +23,7 @@ pub mod bpf;
 mod calls;
 pub mod compile;
 pub mod exports;
+mod functions;
 mod handle;
 mod inject;
 pub mod names;

@@ -1,11 +1,10 @@
-//! The system's libpcap: found, loaded when a function of it is first needed, and asked for
-//! functions.
+//! The system's libpcap: found, loaded when a function of it is first needed, and its functions.
 //!
 //! It is loaded by its full path. By its name the loader would find this library again, which has
 //! the same name.
 
 use std::{
-    ffi::{CStr, CString, c_void},
+    ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_void},
     mem::MaybeUninit,
     path::Path,
     sync::{
@@ -14,7 +13,12 @@ use std::{
     },
 };
 
-use crate::names;
+use crate::{
+    abi::{BpfProgram, Callback, Dumper, Interface, PacketHeader, Pcap, Statistics},
+    bpf::Instruction,
+    functions::for_each_function,
+    names,
+};
 
 /// A variable that names the library, where it is at none of the usual places.
 pub const VARIABLE: &str = "LINERATE_PCAP_SYSTEM";
@@ -87,7 +91,7 @@ fn is_ours(library: *mut c_void) -> bool {
 
 /// A function of the system library, looked up when it is called first.
 #[derive(Debug)]
-pub struct Function {
+struct Function {
     name: &'static CStr,
     /// Null until then.
     address: AtomicPtr<c_void>,
@@ -95,12 +99,12 @@ pub struct Function {
 
 impl Function {
     /// The one of that name.
-    pub const fn new(name: &'static CStr) -> Function {
+    const fn new(name: &'static CStr) -> Function {
         Function { name, address: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// Address of the function; `None` when there is no library, or it is too old to have it.
-    pub fn address(&self) -> Option<*mut c_void> {
+    fn address(&self) -> Option<*mut c_void> {
         // Relaxed: the function was there before its address was.
         let known = self.address.load(Ordering::Relaxed);
         if !known.is_null() {
@@ -113,3 +117,37 @@ impl Function {
         (!found.is_null()).then_some(found)
     }
 }
+
+/// A function for each of libpcap, which calls that of the system library. `None` when there is none.
+macro_rules! system_functions {
+    ($($how:ident fn $name:ident($($argument:ident: $type:ty),*) -> $return:ty $(= $ours:path)?;)*) => {
+        $(
+            /// # Safety
+            ///
+            /// As libpcap's documentation says.
+            #[allow(dead_code, reason = "not all are called from here")]
+            pub(crate) unsafe fn $name($($argument: $type),*) -> Option<$return> {
+                // The name is an identifier with a zero behind it.
+                const NAME: &CStr =
+                    match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => unreachable!(),
+                    };
+                static FUNCTION: Function = Function::new(NAME);
+                let address = FUNCTION.address()?;
+                // SAFETY: libpcap's function of that name has this signature, in all versions
+                // that have it.
+                let function = unsafe {
+                    std::mem::transmute::<
+                        *mut c_void,
+                        unsafe extern "C-unwind" fn($($type),*) -> $return,
+                    >(address)
+                };
+                // SAFETY: as the caller says.
+                Some(unsafe { function($($argument),*) })
+            }
+        )*
+    };
+}
+
+for_each_function!(system_functions);

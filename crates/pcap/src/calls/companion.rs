@@ -7,7 +7,11 @@
 
 use std::ffi::{CStr, CString, c_int};
 
-use crate::{abi::Pcap, exports::system, handle::Handle, system::MISSING};
+use crate::{
+    abi::Pcap,
+    handle::Handle,
+    system::{self, MISSING},
+};
 
 /// The interface of those that are on none. It is nearly everywhere, and carries frames of Ethernet.
 const LOOPBACK: &str = "lo";

@@ -8,10 +8,9 @@ use std::{
 use super::{options, state};
 use crate::{
     abi::{ERROR, ERROR_NO_SUCH_DEVICE, ERROR_PERM_DENIED, INTERFACE_FLAGS, Interface, Pcap},
-    exports::system,
     handle::{Handle, write_to},
     names, no_libpcap,
-    system::MISSING,
+    system::{self, MISSING},
 };
 
 /// # Safety

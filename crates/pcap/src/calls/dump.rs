@@ -6,8 +6,8 @@ use std::ffi::{CStr, c_char};
 use super::companion;
 use crate::{
     abi::{Dumper, Pcap},
-    exports::system,
     handle::Handle,
+    system,
 };
 
 /// # Safety

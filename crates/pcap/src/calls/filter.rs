@@ -9,10 +9,9 @@ use crate::{
     abi::{BpfProgram, DIRECTION_BOTH, DIRECTION_IN, DIRECTION_OUT, ERROR},
     bpf::{Invalid, Program},
     compile::Frames,
-    exports::system,
     handle::Handle,
     no_libpcap,
-    system::load,
+    system::{self, load},
 };
 
 /// Compiled by the system library, so that a program gets the bytecode it would get of it, or here

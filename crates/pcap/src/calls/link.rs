@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_int};
 
 use crate::{
     abi::{DLT_DOCSIS, DLT_EN10MB, DLT_RAW, ERROR},
-    exports::system,
     handle::{Capture, Handle},
+    system,
 };
 
 /// Looks at the open port, or says that there is none.

@@ -181,7 +181,7 @@ impl Capture {
         mut each: impl FnMut(&PacketHeader, *const u8),
     ) -> Outcome {
         let anchor = Anchor::default();
-        let boundary = Boundary::begin(&anchor, handle);
+        let boundary = Boundary::begin(&anchor, || handle.ends_waiting());
         // SAFETY: as the caller says.
         let outcome = unsafe { Capture::read_within(this, handle, limit, &anchor, &mut each) };
         drop(boundary);
@@ -221,7 +221,7 @@ impl Capture {
             }
             // SAFETY: no callback is running.
             let capture = unsafe { &mut *this };
-            flush_held(handle);
+            flush_held(|| handle.ends_waiting());
             match capture.fill() {
                 Ok(0) => {}
                 Ok(_) => {

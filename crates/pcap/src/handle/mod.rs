@@ -179,6 +179,11 @@ impl Handle {
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed)
     }
+
+    /// Returns true if a call waits for nothing, or no longer: its loop is to be broken.
+    pub(crate) fn ends_waiting(&self) -> bool {
+        self.is_nonblocking() || self.interrupt.is_wanted()
+    }
 }
 
 impl Drop for Handle {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::Sender;
-use crate::handle::Handle;
 
 /// Record on the stack of a call that makes callbacks.
 #[derive(Default)]
@@ -59,15 +58,16 @@ impl Drop for HeldSenders {
 
 /// The time in which a call makes callbacks. At its end, and each time [`flush_held`] is called,
 /// packets held back are sent.
-pub(crate) struct Boundary<'a> {
+pub(crate) struct Boundary<'a, E: Fn() -> bool> {
     /// `None` when it is not the outermost.
     anchor: Option<&'a Anchor>,
-    handle: &'a Handle,
+    /// As of [`flush_held`].
+    ends: E,
 }
 
-impl<'a> Boundary<'a> {
-    /// Begins it: the stack below the anchor is the callbacks' of that handle.
-    pub(crate) fn begin(anchor: &'a Anchor, handle: &'a Handle) -> Boundary<'a> {
+impl<'a, E: Fn() -> bool> Boundary<'a, E> {
+    /// Begins it: the stack below the anchor is the callbacks'.
+    pub(crate) fn begin(anchor: &'a Anchor, ends: E) -> Boundary<'a, E> {
         let outermost = OUTERMOST.with(|outermost| {
             if outermost.is_above(ptr::from_ref(anchor).addr()) {
                 return false;
@@ -78,16 +78,16 @@ impl<'a> Boundary<'a> {
             outermost.anchor.set(anchor);
             true
         });
-        Boundary { anchor: outermost.then_some(anchor), handle }
+        Boundary { anchor: outermost.then_some(anchor), ends }
     }
 }
 
-impl Drop for Boundary<'_> {
+impl<E: Fn() -> bool> Drop for Boundary<'_, E> {
     fn drop(&mut self) {
         if let Some(anchor) = self.anchor {
             OUTERMOST.with(|outermost| outermost.anchor.set(ptr::null()));
             anchor.number.store(0, Ordering::Relaxed);
-            flush_held(self.handle);
+            flush_held(&self.ends);
         }
     }
 }
@@ -156,11 +156,10 @@ pub(super) fn forget(sender: &Sender) {
     with_held(|held| held.retain(|known| !known.is(sender)));
 }
 
-/// Sends packets held back, in calls of `handle`: waits for room no longer than that may wait.
+/// Sends packets held back. Waits for room, until it `ends`.
 #[inline]
-pub(crate) fn flush_held(handle: &Handle) {
-    let ends = || handle.is_nonblocking() || handle.interrupt.is_wanted();
-    with_held(|held| held.retain(|sender| !sender.flush(ends)));
+pub(crate) fn flush_held(ends: impl Fn() -> bool) {
+    with_held(|held| held.retain(|sender| !sender.flush(&ends)));
 }
 
 #[inline]
