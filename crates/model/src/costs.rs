@@ -7,13 +7,26 @@ use serde::{Deserialize, Serialize};
 use crate::{
     limits::{Limit, Limits},
     memory::{Access, Memory},
-    pipeline::Placement,
     scaling::Scaling,
     units::{
         Bytes, Cycles, CyclesPerPacket, Hertz, Packets, PacketsPerSecond, SecondsPerByte,
         SecondsPerPacket,
     },
 };
+
+/// Cores of two threads that hand packets to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// One core, in turns.
+    SameCore,
+    /// Two hardware threads of one core.
+    Sibling,
+    /// Two cores of one NUMA node.
+    SameNode,
+    /// Cores of different nodes.
+    OtherNode,
+}
 
 /// A part that costs cycles for each packet and for each burst: `a + b / B`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

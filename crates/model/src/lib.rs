@@ -51,7 +51,7 @@ mod power;
 mod scaling;
 pub mod units;
 
-pub use costs::{Breakdown, Cost, Costs, Prediction, Scenario, Visit};
+pub use costs::{Breakdown, Cost, Costs, Placement, Prediction, Scenario, Visit};
 pub use estimate::{Estimate, quantile};
 pub use growth::TableGrowth;
 pub use latency::Loop;

@@ -4,27 +4,11 @@
 //! stage is the pipeline's rate: `T = min(1 / t_i)`. Run to completion pays the
 //! sum of the stages and no hand-over.
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
-    costs::{Costs, Scenario},
+    costs::{Costs, Placement, Scenario},
     limits::{Limit, Limits},
     units::{Bytes, PacketsPerSecond, SecondsPerPacket},
 };
-
-/// Cores of two threads that hand packets to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// One core, in turns.
-    SameCore,
-    /// Two hardware threads of one core.
-    Sibling,
-    /// Two cores of one NUMA node.
-    SameNode,
-    /// Cores of different nodes.
-    OtherNode,
-}
 
 /// One stage of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Cost, Costs, LatencyCurve, Memory,
+    Cost, Costs, LatencyCurve, Memory, Placement,
     fit::{Bootstrap, FitError, Loss, Observation, Term, ThroughputModel, bootstrap, fit},
-    pipeline::Placement,
     units::{Bytes, Seconds},
 };
 

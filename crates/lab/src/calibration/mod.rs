@@ -26,9 +26,8 @@ mod points;
 use std::collections::BTreeMap;
 
 use linerate_model::{
-    Cost, Costs, Memory,
+    Cost, Costs, Memory, Placement,
     fit::{Term, ThroughputModel},
-    pipeline::Placement,
     units::Hertz,
 };
 use serde::{Deserialize, Serialize};
