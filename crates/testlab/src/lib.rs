@@ -30,6 +30,7 @@ pub mod authority;
 pub mod cluster;
 pub mod controllers;
 mod counters;
+pub mod descriptors;
 pub mod extremes;
 pub mod guest;
 pub mod hostile;

@@ -13,7 +13,7 @@ use std::{
 
 use linerate_host::socket::refuse_descriptors;
 use linerate_testlab::{
-    hostile::descriptors::{Descriptor, KINDS, memory},
+    descriptors::{Descriptor, KINDS, memory},
     stalling::{
         self,
         channel::Channel,

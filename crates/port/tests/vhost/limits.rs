@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use linerate_testlab::{
-    hostile::descriptors::{Descriptor, KINDS, memory},
+    descriptors::{Descriptor, KINDS, memory},
     stalling::{
         self,
         vhost::{Frontend, Stage},

@@ -12,9 +12,9 @@ use std::{
 use super::{
     Address, Attack, AttackUser, Case, Connection, Honest, Listener, Scene, Turn,
     connection::open_all,
-    descriptors::{Descriptor, KINDS},
 };
 use crate::cluster::{ATTACH, Attachment, LOOK, MaliciousPeer, SIZE, message, receive_message};
+use crate::descriptors::{Descriptor, KINDS};
 
 /// The socket's name, in a namespace where all are free.
 const SOCKET: &str = "cluster";

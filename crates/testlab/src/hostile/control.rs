@@ -10,8 +10,8 @@ use std::{
 use super::{
     Address, Attack, AttackUser, Case, Connection, Honest, Listener, Scene, Traffic, Turn,
     connection::open_all,
-    descriptors::{Descriptor, KINDS},
 };
+use crate::descriptors::{Descriptor, KINDS};
 
 /// Time that an honest client waits for an answer.
 const ANSWER: Duration = Duration::from_secs(10);

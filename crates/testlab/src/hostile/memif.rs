@@ -7,10 +7,8 @@ use rustix::{
     net::SocketType,
 };
 
-use super::{
-    Attack, AttackUser, Case, Growth, Honest, Listener, Scene, Turn,
-    descriptors::{Descriptor, HUGE, KINDS, memory},
-};
+use super::{Attack, AttackUser, Case, Growth, Honest, Listener, Scene, Turn};
+use crate::descriptors::{Descriptor, HUGE, KINDS, memory};
 use crate::stalling::{
     channel::Channel,
     close, fill, lingering_socket,
@@ -292,7 +290,7 @@ fn cut_memory(turn: &mut Turn<'_>) {
         let Some(mut client) = connect(turn) else { continue };
         let _ = client.advance(Stage::Interface);
         let _ = client.add_region(0, 1 << 20, file.as_fd());
-        let Ok(event) = Descriptor::new(super::descriptors::DescriptorType::EventFull) else {
+        let Ok(event) = Descriptor::new(crate::descriptors::DescriptorType::EventFull) else {
             continue;
         };
         let _ = client.add_ring(0, event.as_fd());

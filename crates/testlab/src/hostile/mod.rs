@@ -18,7 +18,6 @@
 pub mod cluster;
 pub mod connection;
 pub mod control;
-pub mod descriptors;
 mod figures;
 mod honest;
 pub mod memif;

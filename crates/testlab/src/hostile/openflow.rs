@@ -11,9 +11,9 @@ use std::{
 use super::{
     Address, Attack, AttackUser, Case, Connection, Growth, Honest, Listener, Scene, Turn,
     connection::open_all,
-    descriptors::{Descriptor, KINDS},
 };
 use crate::authority::{Authority, EC};
+use crate::descriptors::{Descriptor, KINDS};
 
 /// Time that an honest controller waits for an answer.
 const ANSWER: Duration = Duration::from_secs(10);

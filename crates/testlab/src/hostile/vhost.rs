@@ -4,11 +4,8 @@ use std::{os::fd::AsFd, time::Duration};
 
 use rustix::net::SocketType;
 
-use super::{
-    Attack, AttackUser, Case, Growth, Listener, Scene, Turn,
-    descriptors::{Descriptor, HUGE, KINDS, memory},
-    memif::tee,
-};
+use super::{Attack, AttackUser, Case, Growth, Listener, Scene, Turn, memif::tee};
+use crate::descriptors::{Descriptor, HUGE, KINDS, memory};
 use crate::stalling::{
     channel::Channel,
     close, full_eventfd, lingering_socket,

@@ -12,7 +12,7 @@ use std::{
 use rustix::net::SocketType;
 
 use super::{channel::Channel, full_eventfd};
-use crate::hostile::descriptors::memory;
+use crate::descriptors::memory;
 
 /// Bytes of a message.
 pub const SIZE: usize = 128;

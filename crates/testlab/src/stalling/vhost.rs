@@ -12,7 +12,7 @@ use std::{
 use rustix::net::SocketType;
 
 use super::{channel::Channel, fill, full_eventfd};
-use crate::hostile::descriptors::memory;
+use crate::descriptors::memory;
 
 const GET_FEATURES: u32 = 1;
 const SET_FEATURES: u32 = 2;
