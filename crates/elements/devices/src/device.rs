@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Mutex};
 use linerate_graph::{ElementBuilder, ElementStatements};
 use linerate_port::{DRIVERS, PortUri, UriError};
 
-use super::{names::named, port_users::quietly};
+use super::{device_info::named, port_users::quietly};
 
 /// The ports by which `FromDevice` elements reach their devices, for the
 /// `ToDevice` elements of the same graph; and the interfaces `FromHost` makes.

@@ -4,9 +4,10 @@ use linerate_graph::{Arg, Class, ElementBuilder, Handler};
 use linerate_port::PortUri;
 
 use super::{
+    device_info::named,
     dpdk,
     from_port::FromPort,
-    names::{Framework, Naming, named},
+    names::{Framework, Naming},
     port_users::quietly,
     to_port::ToPort,
 };

@@ -6,6 +6,7 @@ use linerate_port::LeasedPort;
 
 mod af_xdp;
 mod device;
+mod device_info;
 mod dpdk;
 mod filter;
 mod follow_kernel;
@@ -41,7 +42,7 @@ const CLASSES: &[&Class] = &[
     &from_port::DEVICE,
     &kernel_module::POLL_DEVICE,
     &kernel_module::TO_HOST_SNIFFERS,
-    &names::CLASS,
+    &device_info::CLASS,
     &netmap::FROM,
     &netmap::INFO,
     &netmap::TO,

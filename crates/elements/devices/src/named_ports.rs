@@ -8,18 +8,21 @@ use std::collections::HashMap;
 use linerate_graph::{Plan, unquoted};
 use linerate_port::{Devices, PortUri};
 
-use super::names::{self, Naming};
+use super::{
+    device_info,
+    names::{self, Naming},
+};
 
 /// The port of a device element: `xdp:` with the device's name, unless a definition maps that name
 /// to another port.
 pub(super) fn named(plan: &Plan, at: usize, devices: &Devices, naming: Naming) -> Vec<PortUri> {
     let Some(name) = plan.argument(at, naming.argument) else { return Vec::new() };
     let name = unquoted(name.trim());
-    let informs = |at: &usize| plan.elements[*at].class.name == names::CLASS.name;
+    let informs = |at: &usize| plan.elements[*at].class.name == device_info::CLASS.name;
     let said: HashMap<String, PortUri> = (0..plan.elements.len())
         .filter(informs)
         .flat_map(|at| plan.rest(at))
-        .filter_map(|text| names::definition(&text)?.ok())
+        .filter_map(|text| device_info::definition(&text)?.ok())
         .collect();
     let known = |name: &str| devices.get(name).or_else(|| said.get(name)).cloned();
     let plain = names::plain(&name);
