@@ -17,7 +17,6 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 const CYCLIC: &[(&str, usize)] = &[
     ("crates/cli", 13),
     ("crates/elements/capture", 4),
-    ("crates/elements/queueing", 2),
     ("crates/elements/rewriting", 17),
     ("crates/graph", 20),
     ("crates/lab", 4),

@@ -4,16 +4,10 @@
 
 use linerate_graph::{Arg, Class, ElementBuilder};
 
-use super::red::{CLASS as RED, Limits, MaxP, ONE, Red};
+use super::red::{CLASS as RED, Limits, MaxP, Red};
 
-/// Period of adaptation, in nanoseconds.
-pub(super) const INTERVAL: u64 = 500_000_000;
 /// The smallest target.
 const LEAST_TARGET: u32 = 10;
-/// 0.01 in fixed point: `MAX_P` decreases only above it, and increases by at most this.
-const HUNDREDTH: u64 = 655;
-/// 0.9 in fixed point: the factor of a decrease.
-const NINE_TENTHS: u64 = 58982;
 
 pub(super) const CLASS: Class = Class {
     name: "AdaptiveRED",
@@ -43,17 +37,6 @@ fn adaptive(make: &mut ElementBuilder<'_>) -> Red {
     Red::with(make, Limits { min, max: target + min, probability, gentle: true }, Some(target))
 }
 
-/// Adapts `MAX_P` to the average queue length.
-pub(super) fn adapt(limits: &mut Limits, average: u64) {
-    let Limits { min, max, probability, .. } = *limits;
-    let part = max.saturating_sub(min) / 2;
-    if average < min + part && probability > HUNDREDTH {
-        limits.probability = (probability * NINE_TENTHS) >> 16;
-    } else if average > max.saturating_sub(part) && probability < ONE / 2 {
-        limits.probability += HUNDREDTH.min(probability / 4);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use linerate_elements_testing::Run;
@@ -65,19 +48,19 @@ mod tests {
     fn the_probability_follows_the_average() {
         let mut limits = Limits { min: 10, max: 30, probability: 6554, gentle: true };
         let mut after = |average| {
-            adapt(&mut limits, average);
+            limits.adapt(average);
             limits.probability
         };
         assert_eq!([after(0), after(19), after(20)], [5898, 5308, 5308]);
         assert_eq!([after(21), after(500)], [5963, 6618]);
         limits.probability = 2000;
-        adapt(&mut limits, 40);
+        limits.adapt(40);
         assert_eq!(limits.probability, 2500, "a quarter is less than a hundredth");
         limits.probability = 0x8000;
-        adapt(&mut limits, 40);
+        limits.adapt(40);
         assert_eq!(limits.probability, 0x8000);
         limits.probability = 655;
-        adapt(&mut limits, 0);
+        limits.adapt(0);
         assert_eq!(limits.probability, 655);
     }
 

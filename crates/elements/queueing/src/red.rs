@@ -10,7 +10,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{
-    FAMILY, TIMER, adaptive_red,
+    FAMILY, TIMER,
     followed::{self, followed, length, nearest},
     wrong,
 };
@@ -24,10 +24,17 @@ const EARLY: usize = 0;
 
 /// Bits behind the point of a probability.
 const SCALE: u32 = 16;
-pub(super) const ONE: u64 = 1 << SCALE;
+const ONE: u64 = 1 << SCALE;
 
 /// Empty queues are looked at as if once in so many nanoseconds.
 const IDLE_NS: u64 = 20_000_000;
+
+/// Period of adaptation of `AdaptiveRED`, in nanoseconds.
+const ADAPTATION_INTERVAL: u64 = 500_000_000;
+/// 0.01 in fixed point: `MAX_P` decreases only above it, and increases by at most this.
+const HUNDREDTH: u64 = 655;
+/// 0.9 in fixed point: the factor of a decrease.
+const NINE_TENTHS: u64 = 58982;
 
 pub(super) const CLASS: Class = Class {
     name: "RED",
@@ -92,6 +99,17 @@ impl Limits {
             Limits { min, max, .. } if min > max => Err("MIN_THRESH must be <= MAX_THRESH"),
             Limits { probability, .. } if probability > ONE => Err("MAX_P must be between 0 and 1"),
             limits => Ok(limits),
+        }
+    }
+
+    /// Adapts the probability to the average queue length.
+    pub(super) fn adapt(&mut self, average: u64) {
+        let Limits { min, max, probability, .. } = *self;
+        let part = max.saturating_sub(min) / 2;
+        if average < min + part && probability > HUNDREDTH {
+            self.probability = (probability * NINE_TENTHS) >> 16;
+        } else if average > max.saturating_sub(part) && probability < ONE / 2 {
+            self.probability += HUNDREDTH.min(probability / 4);
         }
     }
 
@@ -241,7 +259,7 @@ impl Element for Red {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         followed::check(cx.plan(), &self.queues)?;
         if self.target.is_some() {
-            cx.set_timer(TIMER, cx.steady() + adaptive_red::INTERVAL);
+            cx.set_timer(TIMER, cx.steady() + ADAPTATION_INTERVAL);
         }
         Ok(())
     }
@@ -251,8 +269,8 @@ impl Element for Red {
             0 => self.size(cx) as u64,
             _ => self.average.rounded(),
         };
-        adaptive_red::adapt(&mut self.limits, average);
-        cx.set_timer(TIMER, cx.steady() + adaptive_red::INTERVAL);
+        self.limits.adapt(average);
+        cx.set_timer(TIMER, cx.steady() + ADAPTATION_INTERVAL);
     }
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
