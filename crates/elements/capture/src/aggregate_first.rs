@@ -8,7 +8,7 @@ use std::sync::{
 use linerate_graph::{Arguments, Class, ElementBuilder, ElementRef, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
-use super::{FAMILY, aggregate_last::check_notifier};
+use super::{FAMILY, notifiers::check_notifier};
 use linerate_kit::annotations::aggregate;
 
 /// Drop reason.

@@ -3,13 +3,13 @@
 use std::{collections::HashSet, hash::BuildHasherDefault, mem};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerResult,
-    Next, Rank,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Rank,
 };
 use linerate_memory::{Frame, Slot};
 
 use super::{
-    FAMILY, aggregate_ip_addr_pair, aggregate_ip_flows,
+    FAMILY,
+    notifiers::check_notifier,
     spread::{ByAggregate, Spread},
 };
 use linerate_kit::annotations::{
@@ -75,19 +75,6 @@ pub(super) struct AggregateLast {
     clears: bool,
     /// Scratch vector, kept for its capacity.
     slots: Vec<Slot>,
-}
-
-/// Classes that can be a `NOTIFIER` (Click's `AggregateNotifier`).
-const NOTIFIERS: [&str; 2] = [aggregate_ip_addr_pair::CLASS.name, aggregate_ip_flows::CLASS.name];
-
-/// Reports a `NOTIFIER` whose class does not notify of ended aggregates.
-pub(super) fn check_notifier(make: &mut ElementBuilder<'_>, notifier: Option<ElementRef>) {
-    if let Some(ElementRef(at)) = notifier
-        && !NOTIFIERS.contains(&make.plan().elements[at].class.name)
-    {
-        let name = &make.plan().elements[at].name;
-        make.error(format!("{name} is not an AggregateNotifier"));
-    }
 }
 
 impl AggregateLast {

@@ -25,6 +25,7 @@ mod from_ip_summary_dump;
 mod ip_field;
 mod lines;
 mod listeners;
+mod notifiers;
 mod output;
 mod replay;
 mod sample;
