@@ -1,6 +1,9 @@
 //! Memory: the latency of an access against the working set.
 
-use crate::point::{Destinations, Pages, Point, value};
+use crate::{
+    notation::Unit,
+    point::{Destinations, Pages, Point, value},
+};
 
 use super::{Criterion, Evidence, Judgement, cannot_show};
 
@@ -34,11 +37,11 @@ pub(super) fn steps(evidence: &Evidence<'_>) -> Criterion {
     let mut level = fast;
     for pair in points.windows(2) {
         if pair[1].1 > STEP * level && pair[1].1 > 1.1 * pair[0].1 {
-            steps.push(crate::report::Unit::Bytes.write(pair[0].0 as f64));
+            steps.push(Unit::Bytes.write(pair[0].0 as f64));
             level = pair[1].1;
         }
     }
-    let size = |bytes: u64| crate::report::Unit::Bytes.write(bytes as f64);
+    let size = |bytes: u64| Unit::Bytes.write(bytes as f64);
     judgement.must(
         slow > 5.0 * fast && steps.len() >= 2,
         format!(

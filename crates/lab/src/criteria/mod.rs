@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     calibration::Calibrated,
+    notation::Unit,
     point::{Point, Record, value},
-    report::Unit,
 };
 
 /// Most times that the highest rate of a point's repetitions may be the lowest. Beyond it a run

@@ -1,8 +1,8 @@
 //! Run to completion against pipelines, and inspection inline.
 
 use crate::{
+    notation::words,
     point::{Driver, Forward, InlinePath, Pipeline, Placement, Point, Touch, value},
-    report::words,
 };
 
 use super::{Criterion, Evidence, Judgement, cannot_show, percent};

@@ -9,7 +9,7 @@ use linerate_graph::{
 use super::Failure;
 use crate::{
     packet_trace,
-    plan::stand_in::{NO_LIMIT, has_limit, put_behind, replace_ports},
+    stand_in::{NO_LIMIT, has_limit, put_behind, replace_ports},
 };
 
 /// Class that makes packets beginning with their IP header, unlike those of ports.

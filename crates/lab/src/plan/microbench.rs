@@ -20,7 +20,6 @@ use linerate_model::{Cost, Estimate};
 use super::{
     PathRole, SampleError, Visit, branches,
     estimate::{SAMPLES, with_arguments},
-    stand_in::{NO_LIMIT, has_limit},
     trial::{Trial, nowhere, write},
 };
 use crate::{
@@ -31,6 +30,7 @@ use crate::{
     },
     packet_trace::{self, PacketTrace, TraceStore},
     point::{Values, value},
+    stand_in::{NO_LIMIT, has_limit},
 };
 
 /// Repetitions, and time of each. The least counts: load on the processor's shared caches and units

@@ -13,7 +13,6 @@ mod measured_rate;
 mod microbench;
 mod monte_carlo;
 mod packet_counts;
-pub(crate) mod stand_in;
 mod trial;
 
 pub use estimate::{
@@ -22,5 +21,7 @@ pub use estimate::{
 };
 pub use measured_rate::MeasuredRate;
 pub use monte_carlo::Basis;
-pub use packet_counts::{PathRole, Sampled, Visit};
+pub use packet_counts::{Sampled, Visit};
 pub use trial::{SampleError, SampleRun, Trial};
+
+pub use crate::stand_in::PathRole;

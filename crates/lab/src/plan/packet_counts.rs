@@ -24,7 +24,7 @@ use super::{
     SampleError, branches,
     trial::{SimulatedRun, StopCondition, Trial},
 };
-use crate::packet_trace::PacketTrace;
+use crate::{packet_trace::PacketTrace, stand_in::PathRole};
 
 /// Simulated time in which sources as fast as possible bring all their packets.
 const SHORT_RUN: Duration = Duration::from_millis(1);
@@ -38,18 +38,6 @@ const PACKETS_NEEDED: u64 = 256;
 const RUN_MAX: Duration = Duration::from_secs(4096);
 /// Longest time of a run whose time is to be doubled once more.
 const TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The part of an element on the packets' path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PathRole {
-    /// A port that receives.
-    Receive,
-    /// A port that sends.
-    Transmit,
-    /// Something on the way.
-    Element,
-}
 
 /// An element packets came through.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -17,10 +17,10 @@ use linerate_memory::{ArenaOptions, MemoryError};
 use linerate_port::pcap;
 use tempfile::TempDir;
 
-use super::stand_in::{NO_LIMIT, Replaced, has_limit, name_devices, put_behind, replace_ports};
 use crate::{
     FrameMaker,
     packet_trace::{self, PacketTrace, TraceStore},
+    stand_in::{NO_LIMIT, Replaced, has_limit, name_devices, put_behind, replace_ports},
 };
 
 /// Least and most bytes of a buffer, and bytes for the headers that elements put around a packet.

@@ -14,9 +14,8 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use build::names::words;
 pub use build::{PEERS, ReportError, calibrated, model_tables, report};
-pub use figure::{Axis, Figure, Mark, Scale, Series, SeriesSource, Unit};
+pub use figure::{Axis, Figure, Mark, Scale, Series, SeriesSource};
 pub use html::html;
 pub use plot::{PlotError, svg};
 pub use table::Table;

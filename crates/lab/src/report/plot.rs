@@ -11,7 +11,8 @@ use plotters::{
     prelude::*,
 };
 
-use super::figure::{Axis, Figure, Mark, Scale, Series, SeriesSource, Unit};
+use super::figure::{Axis, Figure, Mark, Scale, Series, SeriesSource};
+use crate::notation::Unit;
 
 const WIDTH: u32 = 720;
 const PLOT: u32 = 380;

@@ -1,7 +1,5 @@
 //! Names of points, drivers and parameters in a report.
 
-use std::fmt::Debug;
-
 use crate::point::Pages;
 
 pub(super) fn pages_name(pages: Pages) -> &'static str {
@@ -10,18 +8,6 @@ pub(super) fn pages_name(pages: Pages) -> &'static str {
         Pages::Transparent => "transparent huge pages",
         Pages::Huge => "2 MiB pages",
     }
-}
-
-/// The name of a variant as words: `SameCore` is "same core".
-pub(crate) fn words(variant: &impl Debug) -> String {
-    let mut words = String::new();
-    for letter in format!("{variant:?}").chars() {
-        if letter.is_uppercase() && !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(letter.to_lowercase());
-    }
-    words
 }
 
 /// Sorting key that puts the numbers in texts in order: "burst 2" comes before "burst 16".
@@ -43,13 +29,6 @@ pub(super) fn natural(text: &str) -> Vec<(u64, char)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::Placement;
-
-    #[test]
-    fn variants_are_words() {
-        assert_eq!(words(&Placement::SameCore), "same core");
-        assert_eq!(words(&Placement::Sibling), "sibling");
-    }
 
     #[test]
     fn numbers_in_texts_are_in_order() {

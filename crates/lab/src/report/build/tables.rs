@@ -9,13 +9,14 @@ use linerate_model::{
 use serde_json::Value;
 
 use super::{
-    names::{natural, pages_name, words},
+    names::{natural, pages_name},
     published::{FITS, IO, RHO},
 };
 use crate::{
     calibration::{Calibrated, Gate, Residual, forwarder},
+    notation::{Unit, words},
     point::{Outcome, Point, Record, value},
-    report::{Table, Unit},
+    report::Table,
 };
 
 /// A machine's description, of any content, a row for each fact.

@@ -2,11 +2,9 @@
 
 use super::rate;
 use crate::{
+    notation::words,
     point::{Cluster, Driver, Forward, Pipeline, Point, Record, Touch, value},
-    report::{
-        Axis, Figure, Scale,
-        build::{names::words, sweep::Sweep},
-    },
+    report::{Axis, Figure, Scale, build::sweep::Sweep},
 };
 
 pub(super) fn pipeline(records: &[Record]) -> Option<Figure> {

@@ -6,8 +6,19 @@ use linerate_graph::{
     Plan, PlanElement, Processing, Role,
     lang::{Flat, FlatConnection, FlatElement, PortRef},
 };
+use serde::Serialize;
 
-use super::PathRole;
+/// The part of an element on the packets' path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathRole {
+    /// A port that receives.
+    Receive,
+    /// A port that sends.
+    Transmit,
+    /// Something on the way.
+    Element,
+}
 
 /// More packets than any source makes while it is measured.
 pub(crate) const NO_LIMIT: u64 = 2_000_000_000;
@@ -120,7 +131,7 @@ pub(crate) fn put_behind(flat: &mut Flat, output: PortRef, class: &str, config: 
 
 /// Gives the devices that were replaced an Ethernet address where this machine
 /// has no such interface: configurations name it, as in `eth0:eth`.
-pub(super) fn name_devices(flat: &mut Flat, parts: &[Option<Replaced>]) {
+pub(crate) fn name_devices(flat: &mut Flat, parts: &[Option<Replaced>]) {
     let first =
         |replaced: &Replaced| replaced.config.split(',').next().map(str::trim).map(str::to_owned);
     let is_name = |name: &String| {
