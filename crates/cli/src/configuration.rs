@@ -23,7 +23,7 @@ use linerate_host::{closest, files::ReadGuard};
 
 use crate::{
     archive::{self, Member},
-    control::{element_name, instance_name},
+    control_address::{element_name, instance_name},
     exit::{ConfigurationError, UsageError},
     terminal,
 };

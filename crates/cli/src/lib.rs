@@ -28,7 +28,7 @@
 //! `signals`, `units` and `ranges` (typed numbers), `profile` (streams and connections in a file).
 //!
 //! Configurations: `configuration` reads them, `run` runs them, `program` those that were compiled,
-//! `control` has the sockets where they are controlled, `remote` controls commands without one,
+//! `control` has the sockets where they are controlled, at a `control_address`, `remote` controls commands without one,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
 //! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`, `linerate
 //! ports --help-uri`).
@@ -52,9 +52,11 @@ mod click;
 mod commands;
 mod configuration;
 mod control;
+mod control_address;
 mod exit;
 #[cfg(feature = "commands")]
 mod graph;
+mod library_text;
 mod links;
 #[cfg(feature = "commands")]
 mod live;
@@ -62,6 +64,8 @@ mod options;
 mod output;
 #[cfg(feature = "commands")]
 mod port_reference;
+#[cfg(feature = "commands")]
+mod port_spec;
 #[cfg(feature = "commands")]
 mod profile;
 mod program;
@@ -95,7 +99,8 @@ use linerate_graph::{Class, DuplicateClass, Library};
 
 #[cfg(feature = "commands")]
 pub use click::{click, click_flatten};
-pub use program::{LibraryText, Program};
+pub use library_text::LibraryText;
+pub use program::Program;
 
 /// The program `linerate`, with `elements` beside those of the library.
 ///

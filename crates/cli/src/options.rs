@@ -11,7 +11,7 @@ use linerate_worker::Idle;
 
 use crate::{
     configuration::{Source, variable},
-    control::{ControlAddress, parse_mode},
+    control_address::{ControlAddress, parse_mode},
     exit::UsageError,
     units::{parse_duration, parse_interval, parse_size, whole},
 };

@@ -10,16 +10,14 @@ use std::{
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use linerate_graph::{
-    Class, Library,
-    lang::{Globals, Library as FoundLibrary},
-};
+use linerate_graph::{Class, Library, lang::Globals};
 use linerate_host::{allocator, descriptors, processor};
 use linerate_port::parse_device;
 
 use crate::{
     configuration::{self, Source},
     exit::{self, UsageError},
+    library_text::LibraryText,
     options::{NamedDevices, Operation},
     run::{self, Subject},
 };
@@ -60,30 +58,6 @@ pub struct Program {
     pub elements: &'static [&'static [&'static [&'static Class]]],
     /// Name of the processor it was compiled for, as the compiler has it.
     pub processor: &'static str,
-}
-
-/// A library of a configuration, in the program.
-#[derive(Debug)]
-pub struct LibraryText {
-    /// Its name, as it is required.
-    pub wanted: &'static str,
-    /// The text that requires it.
-    pub asking: &'static str,
-    /// The file it was in.
-    pub path: &'static str,
-    /// Its text.
-    pub text: &'static str,
-}
-
-impl LibraryText {
-    /// Returns true if it is the one that `asking` requires.
-    pub(crate) fn is_wanted(&self, wanted: &str, asking: &str) -> bool {
-        self.wanted == wanted && self.asking == asking
-    }
-
-    pub(crate) fn to_library(&self) -> FoundLibrary {
-        FoundLibrary { path: self.path.into(), text: self.text.into() }
-    }
 }
 
 /// The command line of such a program.

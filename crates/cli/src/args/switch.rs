@@ -11,8 +11,8 @@ use linerate_flow::control::Target;
 use linerate_packet::MacAddr;
 
 use crate::{
-    commands::PortSpec,
     options::{Controlled, GraphRunning, Readiness},
+    port_spec::PortSpec,
     units::{parse_duration, whole},
 };
 

@@ -24,8 +24,6 @@ mod switch;
 use anyhow::Result;
 use linerate_graph::Library;
 
-pub(crate) use switch::PortSpec;
-
 use crate::args::Command;
 
 /// Runs a command with the elements there are.

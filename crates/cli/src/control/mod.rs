@@ -1,10 +1,8 @@
-//! Control sockets of commands: the addresses on the command line, the names by which clients find
-//! them, and their tokens.
+//! Control sockets of commands: the names by which clients find them, and their tokens.
 //!
 //! The listener itself is the element `ControlSocket`; [`ControlSockets`] gives it the addresses,
 //! and the token that gives the right to write.
 
-mod address;
 mod token;
 
 use std::{env, net::SocketAddr, path::Path, process};
@@ -14,10 +12,10 @@ use linerate_graph::{Router, lang::config::quote};
 use linerate_host::{Claim, RuntimeDirectory};
 use serde_json::{Value, json};
 
-use crate::options::Controlled;
-pub(crate) use address::{ControlAddress, parse_mode, remove_stale_socket};
-#[cfg(feature = "commands")]
-pub(crate) use address::{connect_unix, is_listened_at};
+use crate::{
+    control_address::{ControlAddress, element_name, remove_stale_socket},
+    options::Controlled,
+};
 use token::MadeToken;
 #[cfg(feature = "commands")]
 pub(crate) use token::{
@@ -139,24 +137,6 @@ fn claim(directory: &RuntimeDirectory, name: &str) -> Result<(String, Claim)> {
     }
 }
 
-/// A name that a control socket can have, from the name of a file or a command: a letter, a digit,
-/// `_` or `-` in the place of each other character.
-pub(crate) fn instance_name(stem: &str) -> String {
-    let plain = |letter: char| match letter {
-        '_' | '-' => letter,
-        letter if letter.is_ascii_alphanumeric() => letter,
-        _ => '-',
-    };
-    let name: String = stem.chars().map(plain).take(LONGEST_STEM).collect();
-    let name = name.trim_start_matches('-');
-    if name.is_empty() { UNNAMED.into() } else { name.into() }
-}
-
-/// Letters of an instance's name, which leave room for the number of a process.
-const LONGEST_STEM: usize = 40;
-/// The name of an instance where a file's name has no letter in it.
-const UNNAMED: &str = "linerate";
-
 impl ControlSockets {
     /// The arguments of their elements, in order.
     pub(crate) fn configs(&self) -> Vec<String> {
@@ -217,14 +197,6 @@ impl ControlSockets {
     /// The control sockets as JSON.
     pub(crate) fn json(&self) -> Value {
         self.sockets.iter().map(ControlSocket::json).collect()
-    }
-}
-
-/// The name of the element of a control socket of the command line, as Click's driver names it.
-pub(crate) fn element_name(number: usize) -> String {
-    match number {
-        0 => "click_driver@@ControlSocket".into(),
-        more => format!("click_driver@@ControlSocket@{more}"),
     }
 }
 

@@ -45,21 +45,6 @@ fn elements_are_told_address_mode_and_token() {
 }
 
 #[test]
-fn a_file_or_a_command_gives_the_name() {
-    for (stem, name) in [
-        ("router", "router"),
-        ("my.router v2", "my-router-v2"),
-        (".hidden", "hidden"),
-        ("ä", "linerate"),
-        ("", "linerate"),
-    ] {
-        assert_eq!(instance_name(stem), name);
-        assert!(RuntimeDirectory::is_name(name));
-    }
-    assert_eq!(instance_name(&"n".repeat(1000)).len(), LONGEST_STEM);
-}
-
-#[test]
 fn a_taken_name_gets_the_number_of_the_process() {
     let (_folder, directory) = directory();
     let (first, _claim) = claim(&directory, "router").unwrap();

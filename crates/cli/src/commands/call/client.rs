@@ -19,7 +19,8 @@ use rustix::net::sockopt::socket_peercred;
 
 use super::locate::{self, Address};
 use crate::{
-    control::{TOKEN_VARIABLE, connect_unix},
+    control::TOKEN_VARIABLE,
+    control_address::connect_unix,
     exit::{UsageError, cannot_read},
     output::Output,
 };

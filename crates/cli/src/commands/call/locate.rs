@@ -15,7 +15,8 @@ use linerate_host::RuntimeDirectory;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{
-    control::{SOCKET_SUFFIX, TOKEN_SUFFIX, is_listened_at, port_of_token, token_file_name},
+    control::{SOCKET_SUFFIX, TOKEN_SUFFIX, port_of_token, token_file_name},
+    control_address::is_listened_at,
     exit::UsageError,
 };
 

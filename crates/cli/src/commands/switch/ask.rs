@@ -12,8 +12,10 @@ use linerate_graph::{Class, Handler, HandlerError, HandlerResult, Right};
 use linerate_packet::MacAddr;
 use serde_json::{Value, json};
 
-use super::port::PortSpec;
-use crate::remote::{COMMAND, CommandHandlers};
+use crate::{
+    port_spec::PortSpec,
+    remote::{COMMAND, CommandHandlers},
+};
 
 /// Outcomes that are kept for clients to read.
 const OUTCOMES: usize = 256;

@@ -13,9 +13,10 @@ use linerate_packet::MacAddr;
 use linerate_port::packets_kept;
 
 use super::open_flow::OpenFlow;
-use super::port::{Port, PortSpec, PortTarget};
+use super::port::Port;
 use crate::{
     options::Memory,
+    port_spec::{PortSpec, PortTarget},
     resources::{bytes_for, precompute},
 };
 

@@ -14,7 +14,6 @@ use linerate_graph::Library;
 
 use crate::args::{Switch, SwitchCommand};
 
-pub(crate) use port::PortSpec;
 pub(in crate::commands) use supervisor::NAME;
 
 pub(crate) fn run(args: &Switch, library: &Library) -> Result<()> {

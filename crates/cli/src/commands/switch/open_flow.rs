@@ -19,7 +19,8 @@ use super::{
 use crate::{
     args::{OpenFlowTarget, SwitchFailMode, SwitchServe},
     commands::flow::open_flow_socket,
-    control::{ControlSockets, remove_stale_socket},
+    control::ControlSockets,
+    control_address::remove_stale_socket,
     exit::UsageError,
 };
 
@@ -203,8 +204,9 @@ mod tests {
     use super::*;
     use crate::{
         args::{Collector, SwitchExport},
-        commands::switch::{ask::CLASS, port::PortTarget},
+        commands::switch::ask::CLASS,
         configuration::Parsed,
+        port_spec::PortTarget,
     };
 
     fn open_flow() -> OpenFlow {

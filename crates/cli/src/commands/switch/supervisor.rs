@@ -17,14 +17,15 @@ use super::{
     ask::{CLASS, PortRequest, Request, RequestQueue, StatusWriter},
     configuration::{self, Settings},
     open_flow::OpenFlow,
-    port::{Port, PortSpec, PortTarget},
+    port::Port,
 };
 use crate::{
     args::SwitchServe,
     configuration::Source,
-    control::ControlAddress,
+    control_address::ControlAddress,
     exit::{Code, ConfigurationError, ReportedError, UsageError, code_of, text_of},
     options::Operation,
+    port_spec::{PortSpec, PortTarget},
     remote,
     run::{self, RunningHandle, Subject},
 };

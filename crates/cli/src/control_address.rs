@@ -1,4 +1,4 @@
-//! Addresses of control sockets on a command line.
+//! Control sockets of a command line: their addresses, their names and their elements.
 
 use std::{
     fmt, fs, io,
@@ -137,6 +137,32 @@ pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
     }
 }
 
+/// A name that a control socket can have, from the name of a file or a command: a letter, a digit,
+/// `_` or `-` in the place of each other character.
+pub(crate) fn instance_name(stem: &str) -> String {
+    let plain = |letter: char| match letter {
+        '_' | '-' => letter,
+        letter if letter.is_ascii_alphanumeric() => letter,
+        _ => '-',
+    };
+    let name: String = stem.chars().map(plain).take(LONGEST_STEM).collect();
+    let name = name.trim_start_matches('-');
+    if name.is_empty() { UNNAMED.into() } else { name.into() }
+}
+
+/// Letters of an instance's name, which leave room for the number of a process.
+const LONGEST_STEM: usize = 40;
+/// The name of an instance where a file's name has no letter in it.
+const UNNAMED: &str = "linerate";
+
+/// The name of the element of a control socket of the command line, as Click's driver names it.
+pub(crate) fn element_name(number: usize) -> String {
+    match number {
+        0 => "click_driver@@ControlSocket".into(),
+        more => format!("click_driver@@ControlSocket@{more}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,5 +242,20 @@ mod tests {
         for wrong in ["", "rw", "0888", "01777", "-1"] {
             assert!(parse_mode(wrong).unwrap_err().contains("octal"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_file_or_a_command_gives_the_name() {
+        for (stem, name) in [
+            ("router", "router"),
+            ("my.router v2", "my-router-v2"),
+            (".hidden", "hidden"),
+            ("ä", "linerate"),
+            ("", "linerate"),
+        ] {
+            assert_eq!(instance_name(stem), name);
+            assert!(RuntimeDirectory::is_name(name));
+        }
+        assert_eq!(instance_name(&"n".repeat(1000)).len(), LONGEST_STEM);
     }
 }
