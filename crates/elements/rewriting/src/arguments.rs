@@ -4,11 +4,10 @@ use linerate_graph::{Arg, Class, ElementBuilder, ElementRef, Handler, parse_inte
 
 use super::{
     FAMILY,
+    batch_state::DROPS,
     flow_set::FlowSet,
     registry::{CapacitySpec, looked_at},
-    rewriter::DROPS,
     times::{AllTimes, Times, milliseconds},
-    udp_rewriter::{UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT},
 };
 
 /// The arguments all rewriters have.
@@ -33,6 +32,20 @@ pub(super) const REPLY_ANNO: Arg = Arg::keyword(
     "annotation",
     "none",
     "byte that replies get from the first packet of the flow",
+);
+
+pub(super) const UDP_TIMEOUT: Arg = Arg::keyword("UDP_TIMEOUT", "seconds", "300", "life of flows");
+pub(super) const UDP_STREAMING_TIMEOUT: Arg = Arg::keyword(
+    "UDP_STREAMING_TIMEOUT",
+    "seconds",
+    "that of the others",
+    "life of flows of three packets and both directions",
+);
+pub(super) const UDP_GUARANTEE: Arg = Arg::keyword(
+    "UDP_GUARANTEE",
+    "seconds",
+    "5",
+    "for how long after a packet a flow is not given up for another",
 );
 
 /// The arguments of those that know TCP connections, behind others.

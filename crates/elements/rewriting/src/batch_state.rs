@@ -9,9 +9,19 @@ use linerate_packet::{FlowV4, IpProtocol};
 use super::{
     flow_set::FlowSet,
     rewrite::HeaderOffsets,
-    rewriter::{DROP, RewriterType},
-    rewriter_type::{PacketFlow, RewriterKind},
+    rewriter_type::{PacketFlow, RewriterKind, RewriterType},
 };
+
+/// Drop reasons.
+pub(super) const DROPS: &[&str] =
+    &["no buffer for a copy", "nothing it rewrites", "dropped by specification", "no mapping left"];
+pub(super) const NO_BUFFER: usize = 0;
+pub(super) const NOT_REWRITTEN: usize = 1;
+pub(super) const SPECIFIED: usize = 2;
+pub(super) const FAILED: usize = 3;
+
+/// Outputs from here on are drop reasons.
+pub(super) const DROP: u32 = u32::MAX - 3;
 
 /// The key of packets that are nothing a rewriter rewrites: no rewriter has this number.
 const NO_FLOW_KEY: FlowV4 = FlowV4 {

@@ -11,8 +11,9 @@ use linerate_packet::{
 
 use super::{
     FAMILY, ip_rewriter, is_rewriter,
+    locks::{alone, shared},
     mapping::Ends,
-    registry::{Registry, RewriterHandle, alone, shared},
+    registry::{Registry, RewriterHandle},
     rewriter_type::RewriterKind,
     tcp_rewriter,
 };

@@ -1,12 +1,12 @@
 //! Handlers of rewriters.
 
-use std::sync::Arc;
-
 use linerate_graph::{Context, Handler, HandlerError, HandlerResult, Scope, parse_integer};
 use linerate_packet::IpProtocol;
 
 use super::{
-    registry::{Registry, RewriterHandle as Home, alone, shared},
+    locks::{alone, shared},
+    names::Names,
+    registry::RewriterHandle as Home,
     spec::Spec,
     table,
 };
@@ -50,7 +50,7 @@ pub(super) fn read(
 /// Writes a handler of a rewriter.
 pub(super) fn write(
     home: &Home,
-    registry: &Arc<Registry>,
+    names: &Names,
     cx: &Context,
     handler: &str,
     value: &str,
@@ -79,8 +79,8 @@ pub(super) fn write(
             let outputs = set.rewriters[usize::from(home.rewriter)].outputs;
             let input = input_of(handler).ok_or_else(|| HandlerError::missing(handler))?;
             let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-            let spec = Spec::parse(value, input, outputs, &scope, registry)
-                .map_err(HandlerError::Refused)?;
+            let spec =
+                Spec::parse(value, input, outputs, &scope, names).map_err(HandlerError::Refused)?;
             set.respecify(home.rewriter, input, spec);
         }
     }

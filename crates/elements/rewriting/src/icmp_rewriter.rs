@@ -18,8 +18,9 @@ use super::{
     arguments::{DST_ANNO, REPLY_ANNO},
     flow_set::FlowSet,
     is_rewriter,
+    locks::shared,
     mapping::Ends,
-    registry::{Registry, RewriterHandle, shared},
+    registry::{Registry, RewriterHandle},
 };
 use linerate_kit::annotation_byte::Byte;
 

@@ -4,8 +4,8 @@ use linerate_graph::Class;
 
 use super::{
     arguments::{ADDRESS_ARGS, BASE, PLAIN_HANDLERS, plain_times},
-    rewriter::{Rewriter, RewriterType},
-    rewriter_type::RewriterKind,
+    rewriter::Rewriter,
+    rewriter_type::{RewriterKind, RewriterType},
 };
 
 pub(super) const CLASS: Class = Class {

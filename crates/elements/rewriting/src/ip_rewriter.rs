@@ -4,8 +4,8 @@ use linerate_graph::{Class, ElementBuilder, Handler};
 
 use super::{
     arguments::{BASE, IP_ARGS, handlers},
-    rewriter::{Rewriter, RewriterType},
-    rewriter_type::RewriterKind,
+    rewriter::Rewriter,
+    rewriter_type::{RewriterKind, RewriterType},
     tcp_rewriter,
     times::AllTimes,
     udp_rewriter,

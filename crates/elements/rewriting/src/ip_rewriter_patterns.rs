@@ -2,10 +2,13 @@
 
 use linerate_graph::{Arg, Class, ElementBuilder, Inert, Role, Scope};
 
-use super::{FAMILY, registry::Registry};
+use super::{
+    FAMILY,
+    names::{self, Names},
+};
 
 pub(super) const CLASS: Class = Class {
-    name: "IPRewriterPatterns",
+    name: names::PATTERNS,
     family: FAMILY,
     summary: "gives names to patterns of rewriters",
     description: "Each argument is a name and a pattern, `NAME SADDR SPORT DADDR DPORT`, as \
@@ -26,11 +29,11 @@ pub(super) const CLASS: Class = Class {
 };
 
 fn check(make: &mut ElementBuilder<'_>) {
-    let registry = make.world.common::<Registry>();
+    let names = make.world.common::<Names>();
     let arguments = make.rest();
     let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
-    let known = |name: &str| registry.is_defined_before(name, &scope);
-    let (_, errors) = Registry::define(&arguments, &scope, known);
+    let known = |name: &str| names.is_defined_before(name, &scope);
+    let (_, errors) = Names::define(&arguments, &scope, known);
     errors.into_iter().for_each(|error| make.error(error));
 }
 

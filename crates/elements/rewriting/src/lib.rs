@@ -13,7 +13,8 @@
 //! have it at once, by a lock of readers taken once for a frame. One that begins a flow, ends it, or is
 //! among its first has the table to itself, for itself and a few packets behind it. A table per worker
 //! would need no lock, and hands from worker to worker wherever answers come elsewhere, which is
-//! everywhere. [`registry`] is where elements find each other's.
+//! everywhere. [`registry`] is where elements find each other's tables, and [`names`] each other's
+//! patterns.
 #![forbid(unsafe_code)]
 
 use linerate_graph::Class;
@@ -22,6 +23,7 @@ mod arguments;
 mod batch_state;
 #[cfg(test)]
 mod expiry_tests;
+mod flow_lookup;
 mod flow_set;
 mod ftp_port_mapper;
 mod handlers;
@@ -31,10 +33,12 @@ mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
 mod ip_rewriter;
 mod ip_rewriter_patterns;
+mod locks;
 mod mapper;
 mod mapping;
 #[cfg(test)]
 mod model_tests;
+mod names;
 mod pattern;
 mod port_alloc;
 mod port_bitmap;
@@ -42,6 +46,7 @@ mod registry;
 mod rewrite;
 mod rewriter;
 mod rewriter_type;
+mod ring;
 mod round_robin_ip_mapper;
 mod seq_adjust;
 mod sequence;

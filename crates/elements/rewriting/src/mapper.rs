@@ -7,9 +7,13 @@ use linerate_graph::Class;
 use super::{
     mapping::Ends,
     pattern::{Pattern, PortAllocator},
-    round_robin_ip_mapper, source_ip_hash_mapper,
-    source_ip_hash_mapper::Ring,
+    ring::Ring,
 };
+
+/// The class of mappers that take patterns in turn.
+pub(super) const ROUND_ROBIN: &str = "RoundRobinIPMapper";
+/// The class of mappers that choose by the source address.
+pub(super) const SOURCE_HASH: &str = "SourceIPHashMapper";
 
 /// A pattern of a mapper and the outputs of its flows.
 #[derive(Debug, Clone)]
@@ -46,9 +50,7 @@ impl Default for Rule {
 impl Mapper {
     /// Returns true if elements of a class are mappers.
     pub(super) fn is_one(class: &Class) -> bool {
-        [&round_robin_ip_mapper::CLASS, &source_ip_hash_mapper::CLASS]
-            .iter()
-            .any(|mapper| mapper.name == class.name)
+        [ROUND_ROBIN, SOURCE_HASH].contains(&class.name)
     }
 
     /// Returns a new flow's rewritten ends and outputs, forward and reply; `None` when nothing is

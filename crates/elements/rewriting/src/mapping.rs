@@ -8,8 +8,6 @@ use std::{
 use linerate_lookup::exact::Entry;
 use linerate_packet::{FlowV4, IpProtocol};
 
-use super::rewrite::DirectionState;
-
 /// Both ends of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
@@ -110,12 +108,6 @@ const _: () = assert!(size_of::<Option<Mapping>>() == 48 && size_of::<FlowV4>() 
 impl Mapping {
     pub(super) fn is_reply(&self) -> bool {
         self.flags & flags::REPLY != 0
-    }
-
-    /// Takes over the state that a packet has shown.
-    #[inline(always)]
-    pub(super) fn learn(&mut self, shown: DirectionState) {
-        (self.flags, self.packets) = (shown.flags, shown.packets);
     }
 
     /// Returns true if both directions are one.

@@ -1,38 +1,16 @@
-//! Registry of a configuration's rewriters: the flow sets they share, the named patterns, and the
-//! mappers.
+//! Registry of a configuration's rewriters: the flow sets they share.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, Mutex, RwLock},
 };
 
 use linerate_graph::{
-    Plan, PlanElement, Scope,
-    lang::config::{shift_word, split, words},
+    Plan, PlanElement,
+    lang::config::{shift_word, split},
 };
 
-use super::{
-    flow_set::FlowSet,
-    ip_rewriter_patterns,
-    mapper::Mapper,
-    pattern::{NamedPatterns, Pattern},
-};
-
-/// A lock's contents, also after a thread panicked with it: nothing is left half done that others
-/// would stumble over.
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// As [`locked`], for a value that others read meanwhile.
-pub(super) fn shared<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// As [`locked`], for a value that no other thread has meanwhile.
-pub(super) fn alone<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
+use super::{flow_set::FlowSet, locks::locked, mapper::Mapper, names::gives_turns};
 
 /// A table and the number of a rewriter in it.
 #[derive(Debug, Clone)]
@@ -51,9 +29,6 @@ struct Inner {
     rewriters: HashMap<usize, CapacitySpec>,
     /// Tables, by the element whose capacity holds.
     sets: HashMap<usize, Arc<RwLock<FlowSet>>>,
-    mappers: HashMap<usize, Arc<Mutex<Mapper>>>,
-    /// By the element that defines them, and name.
-    patterns: Option<Vec<(String, String, Arc<Pattern>)>>,
 }
 
 /// Capacity of a rewriter, in flows.
@@ -110,70 +85,6 @@ impl Registry {
         };
         Ok(RewriterHandle { set, rewriter })
     }
-
-    /// The mapper of an element, empty until that is made.
-    pub(super) fn mapper(&self, element: usize) -> Arc<Mutex<Mapper>> {
-        Arc::clone(locked(&self.0).mappers.entry(element).or_default())
-    }
-
-    /// The patterns that arguments of the element at `scope` define, and the errors of others.
-    /// `known` says which names are taken.
-    pub(super) fn define(
-        arguments: &[String],
-        scope: &Scope<'_>,
-        mut known: impl FnMut(&str) -> bool,
-    ) -> (Vec<(String, Arc<Pattern>)>, Vec<String>) {
-        let (mut found, mut errors) = (Vec::<(String, Arc<Pattern>)>::new(), Vec::new());
-        for argument in arguments {
-            let (name, rest) = shift_word(argument);
-            if name.is_empty() {
-                continue;
-            }
-            if known(name) || found.iter().any(|(other, _)| other == name) {
-                errors.push(format!("pattern '{name}' already defined"));
-                continue;
-            }
-            let known: &[(String, Arc<Pattern>)] = &found;
-            match Pattern::parse(&words(rest), scope, &known) {
-                Ok(pattern) => found.push((name.to_owned(), pattern)),
-                Err(error) => errors.push(error),
-            }
-        }
-        (found, errors)
-    }
-
-    /// Returns true if an element before this one defines a pattern of that name where this one
-    /// sees it.
-    pub(super) fn is_defined_before(&self, name: &str, scope: &Scope<'_>) -> bool {
-        let patterns = self.patterns(scope);
-        let own = scope.plan.elements.iter().position(|element| element.name == scope.name);
-        patterns.iter().any(|(element, known, _)| {
-            let at = scope.plan.elements.iter().position(|other| other.name == *element);
-            known == name && at < own && sees(scope.name, element)
-        })
-    }
-
-    /// All named patterns of a graph.
-    fn patterns(&self, scope: &Scope<'_>) -> Vec<(String, String, Arc<Pattern>)> {
-        let mut inner = locked(&self.0);
-        inner.patterns.get_or_insert_with(|| all_patterns(scope)).clone()
-    }
-}
-
-fn all_patterns(scope: &Scope<'_>) -> Vec<(String, String, Arc<Pattern>)> {
-    let mut all = Vec::<(String, String, Arc<Pattern>)>::new();
-    for element in &scope.plan.elements {
-        if element.class.name != ip_rewriter_patterns::CLASS.name {
-            continue;
-        }
-        let here = Scope { name: &element.name, ..*scope };
-        let known = |name: &str| {
-            all.iter().any(|(other, known, _)| known == name && sees(&element.name, other))
-        };
-        let (found, _) = Registry::define(&split(&element.config), &here, known);
-        all.extend(found.into_iter().map(|(name, it)| (element.name.clone(), name, it)));
-    }
-    all
 }
 
 /// The elements with state that decides on a new flow of a rewriter, besides its own: patterns in
@@ -196,39 +107,6 @@ pub(super) fn looked_at(plan: &Plan, rewriter: usize) -> Vec<usize> {
         }
     }
     found
-}
-
-/// Returns true if an element defines a pattern of that name, or may, whose range is used in turn.
-fn gives_turns(element: &PlanElement, name: &str) -> bool {
-    let defines = |argument: &String| {
-        let (defined, pattern) = shift_word(argument);
-        defined == name && pattern.contains('#')
-    };
-    element.class.name == ip_rewriter_patterns::CLASS.name
-        && split(&element.config).iter().any(defines)
-}
-
-/// Returns true if the definitions of `definer` are known to `element`: it is in the same compound
-/// or one around.
-fn sees(element: &str, definer: &str) -> bool {
-    definer.rfind('/').is_none_or(|slash| element.starts_with(&definer[..=slash]))
-}
-
-impl NamedPatterns for Registry {
-    fn find(&self, name: &str, scope: &Scope<'_>) -> Option<Arc<Pattern>> {
-        let all = self.patterns(scope);
-        let visible = all
-            .into_iter()
-            .filter(|(definer, known, _)| known == name && sees(scope.name, definer));
-        // The innermost.
-        visible.max_by_key(|(definer, ..)| definer.matches('/').count()).map(|(.., it)| it)
-    }
-}
-
-impl NamedPatterns for &[(String, Arc<Pattern>)] {
-    fn find(&self, name: &str, _: &Scope<'_>) -> Option<Arc<Pattern>> {
-        self.iter().find(|(known, _)| known == name).map(|(_, it)| Arc::clone(it))
-    }
 }
 
 impl Inner {

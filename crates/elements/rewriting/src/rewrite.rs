@@ -36,6 +36,14 @@ pub(super) struct DirectionState {
     pub(super) event: Event,
 }
 
+impl Mapping {
+    /// Takes over the state that a packet has shown.
+    #[inline(always)]
+    pub(super) fn learn(&mut self, shown: DirectionState) {
+        (self.flags, self.packets) = (shown.flags, shown.packets);
+    }
+}
+
 /// Returns the state shown by a packet, which is the one the mapping was found for.
 #[inline(always)]
 pub(super) fn shown(

@@ -11,29 +11,23 @@ use linerate_packet::IpProtocol;
 
 use super::{
     arguments::wanted,
-    batch_state::{BatchState, destination_key, read_flow},
+    batch_state::{
+        BatchState, DROP, FAILED, NO_BUFFER, NOT_REWRITTEN, SPECIFIED, destination_key, read_flow,
+    },
     flow_set::{FlowSet, Rewriting, Unmapped},
     handlers,
+    locks::{alone, locked, shared},
     mapping::{Mapping, flags},
-    registry::{CapacitySpec, Registry, RewriterHandle as Home, alone, locked, shared},
+    names::Names,
+    registry::{CapacitySpec, Registry, RewriterHandle as Home},
     rewrite::{Event, rewrite, shown},
-    rewriter_type::{PacketFlow, RewriterKind},
+    rewriter_type::{PacketFlow, RewriterKind, RewriterType},
     seq_adjust,
     spec::{Action, Spec},
     times::{AllTimes, milliseconds},
 };
 use linerate_kit::annotation_byte::Byte;
 
-/// Drop reasons.
-pub(super) const DROPS: &[&str] =
-    &["no buffer for a copy", "nothing it rewrites", "dropped by specification", "no mapping left"];
-const NO_BUFFER: usize = 0;
-const NOT_REWRITTEN: usize = 1;
-const SPECIFIED: usize = 2;
-const FAILED: usize = 3;
-
-/// Outputs from here on are drop reasons.
-pub(super) const DROP: u32 = u32::MAX - 3;
 /// Flows looked at in one go when those that have ended are removed.
 const REAP: usize = 4096;
 /// Packets done in one go when one needs the flows to itself: where many do, each would else wait for
@@ -42,14 +36,10 @@ const TRAIN: usize = 16;
 /// The timer that removes them.
 const REAPER: u32 = 0;
 
-/// Type of a class of rewriters.
-pub(super) trait RewriterType: Send + 'static {
-    const KIND: RewriterKind;
-}
-
 /// A rewriter on one worker. The flows are all workers'.
 pub(super) struct Rewriter<F> {
     registry: Arc<Registry>,
+    names: Arc<Names>,
     home: Option<Home>,
     /// Configuration to install when all have been made.
     new: Option<Rewriting>,
@@ -70,6 +60,7 @@ impl<F: RewriterType> Rewriter<F> {
     /// From the arguments all rewriters have; the times are the class's.
     pub(super) fn new(make: &mut ElementBuilder<'_>, times: AllTimes) -> Rewriter<F> {
         let registry = make.world.common::<Registry>();
+        let names = make.world.common::<Names>();
         let capacity = wanted(make);
         let mut reap = 900_000;
         for name in ["REAP_INTERVAL", "REAP_TIME"] {
@@ -92,7 +83,7 @@ impl<F: RewriterType> Rewriter<F> {
             for (number, text) in texts.iter().enumerate() {
                 let scope =
                     Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
-                let spec = Spec::parse(text, number, outputs, &scope, &registry);
+                let spec = Spec::parse(text, number, outputs, &scope, &names);
                 specs.push(spec.unwrap_or_else(|error| {
                     make.error(error);
                     Spec::stand_in()
@@ -109,6 +100,7 @@ impl<F: RewriterType> Rewriter<F> {
         };
         Rewriter {
             registry,
+            names,
             home: None,
             new: Some(Rewriting { kind: F::KIND, times, specs, outputs }),
             capacity,
@@ -479,9 +471,9 @@ impl<F: RewriterType> Element for Rewriter<F> {
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         let now = milliseconds_now(cx);
-        let registry = Arc::clone(&self.registry);
+        let names = Arc::clone(&self.names);
         let home = self.home().ok_or_else(|| HandlerError::missing(handler))?;
-        handlers::write(home, &registry, cx, handler, value, now).map(|()| String::new())
+        handlers::write(home, &names, cx, handler, value, now).map(|()| String::new())
     }
 
     fn handler(&self, name: &str) -> Option<&'static Handler> {

@@ -1,12 +1,8 @@
 //! Rewriter types: the packets they take, and the fields that make a flow.
 
-use linerate_lookup::exact::Entry;
 use linerate_packet::IpProtocol;
 
-use super::{
-    flow_set::FlowSet,
-    mapping::{Ends, delta, deltas},
-};
+use super::mapping::{Ends, delta, deltas};
 
 /// The rewriters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +21,13 @@ pub(super) enum RewriterKind {
     Ping,
 }
 
+/// Type of a class of rewriters.
+pub(super) trait RewriterType: Send + 'static {
+    const KIND: RewriterKind;
+}
+
 /// The map of rewriters that have one for all protocols.
-const ANY: IpProtocol = IpProtocol(0);
+pub(super) const ANY: IpProtocol = IpProtocol(0);
 
 /// Flow of a packet, for the lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub(super) enum PacketFlow {
 
 /// Returns the number in place of a port for the other direction of a ping: Click's, one more than
 /// the identifier as a machine of the other byte order reads it.
-fn after(identifier: u16) -> u16 {
+pub(super) fn after(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
@@ -145,74 +146,5 @@ impl RewriterKind {
             RewriterKind::Ping => (ip, delta(&[from.src_port], &[to.src_port])),
             _ => (ip, transport),
         }
-    }
-
-    /// The mapping other elements mean by a protocol and ends. For pings, the source port of `ends`
-    /// is the identifier, and `is_reply` says which direction is looked for.
-    pub(super) fn find(
-        self,
-        set: &FlowSet,
-        rewriter: u16,
-        protocol: IpProtocol,
-        ends: Ends,
-        is_reply: bool,
-    ) -> Option<Entry> {
-        let nowhere = std::net::Ipv4Addr::UNSPECIFIED;
-        let Ends { src, dst, src_port, .. } = ends;
-        let of = |map, ends| set.find(rewriter, map, ends);
-        let bare = Ends { src_port: 0, dst_port: 0, ..ends };
-        match self {
-            RewriterKind::Ip if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) => {
-                of(protocol, ends)
-            }
-            RewriterKind::Ip => None,
-            RewriterKind::Tcp => of(IpProtocol::TCP, ends).filter(|_| protocol == IpProtocol::TCP),
-            RewriterKind::Udp => of(ANY, ends).filter(|entry| {
-                let made_for = set.table.get(*entry).map_or(0, |mapping| mapping.protocol);
-                made_for == protocol.0
-            }),
-            RewriterKind::Address => of(ANY, Ends { dst: nowhere, ..bare })
-                .or_else(|| of(ANY, Ends { src: nowhere, ..bare })),
-            RewriterKind::Pair => of(ANY, bare),
-            RewriterKind::Ping if protocol == IpProtocol::ICMP => {
-                let ends = if is_reply {
-                    Ends { src, dst, src_port: after(src_port), dst_port: src_port }
-                } else {
-                    Ends { src, dst, src_port, dst_port: after(src_port) }
-                };
-                of(IpProtocol::ICMP, ends)
-            }
-            RewriterKind::Ping => None,
-        }
-    }
-
-    /// As `find`, and makes a mapping by an input's specification where there is none.
-    pub(super) fn find_or_make(
-        self,
-        set: &mut FlowSet,
-        rewriter: u16,
-        input: usize,
-        protocol: IpProtocol,
-        ends: Ends,
-        now: u64,
-    ) -> Option<Entry> {
-        if let Some(found) = self.find(set, rewriter, protocol, ends, false) {
-            if !set.has_ended(found, now) {
-                return Some(found);
-            }
-            set.remove(found);
-        }
-        let bare = Ends { src_port: 0, dst_port: 0, ..ends };
-        let (map, flow) = match self {
-            RewriterKind::Ip if matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) => {
-                (protocol, ends)
-            }
-            RewriterKind::Tcp if protocol == IpProtocol::TCP => (protocol, ends),
-            RewriterKind::Udp => (ANY, ends),
-            RewriterKind::Address => (ANY, Ends { dst: std::net::Ipv4Addr::UNSPECIFIED, ..bare }),
-            RewriterKind::Pair => (ANY, bare),
-            RewriterKind::Ip | RewriterKind::Tcp | RewriterKind::Ping => return None,
-        };
-        set.establish(rewriter, input, map, protocol, flow, now).ok().map(|(entry, _)| entry)
     }
 }

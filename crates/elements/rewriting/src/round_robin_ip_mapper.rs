@@ -6,13 +6,14 @@ use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Role, Scope};
 
 use super::{
     FAMILY,
-    mapper::{Choice, Mapper, Rule},
+    locks::locked,
+    mapper::{Choice, Mapper, ROUND_ROBIN, Rule},
+    names::Names,
     pattern::with_outputs,
-    registry::{Registry, locked},
 };
 
 pub(super) const CLASS: Class = Class {
-    name: "RoundRobinIPMapper",
+    name: ROUND_ROBIN,
     family: FAMILY,
     summary: "chooses among patterns for rewriters, in turn",
     description: "Its name is a specification for inputs of rewriters. Each argument is a pattern \
@@ -45,9 +46,9 @@ fn choices(make: &mut ElementBuilder<'_>) -> Option<Mapper> {
 
 /// Reads a pattern and its outputs; errors of it are reported.
 pub(super) fn choice(make: &mut ElementBuilder<'_>, text: &str) -> Option<Choice> {
-    let registry = make.world.common::<Registry>();
+    let names = make.world.common::<Names>();
     let scope = Scope { plan: make.plan(), names: &make.world.names, name: make.name() };
-    match with_outputs(text, &scope, &*registry) {
+    match with_outputs(text, &scope, &*names) {
         Ok((pattern, forward, reply)) => Some(Choice { pattern, forward, reply }),
         Err(error) => {
             make.error(error);
@@ -58,7 +59,7 @@ pub(super) fn choice(make: &mut ElementBuilder<'_>, text: &str) -> Option<Choice
 
 /// The element of a mapper. Its work is done by rewriters.
 pub(super) struct MapperElement {
-    registry: Arc<Registry>,
+    names: Arc<Names>,
     new: Option<Mapper>,
 }
 
@@ -67,23 +68,23 @@ impl MapperElement {
         make: &mut ElementBuilder<'_>,
         read: impl FnOnce(&mut ElementBuilder<'_>) -> Option<Mapper>,
     ) -> MapperElement {
-        let registry = make.world.common::<Registry>();
+        let names = make.world.common::<Names>();
         let class = make.plan().elements[make.element()].class.name;
         let declaration = format!("{} :: {class}", make.name());
         let new = read(make).map(|mapper| Mapper { declaration, ..mapper });
         // For rewriters that are initialized before it. An existing mapper stays until this is
         // known to be run.
-        let shared = registry.mapper(make.element());
+        let shared = names.mapper(make.element());
         let mut shared = locked(&shared);
         match new {
             Some(mapper) if shared.choices.is_empty() => {
                 *shared = mapper;
                 drop(shared);
-                MapperElement { registry, new: None }
+                MapperElement { names, new: None }
             }
             new => {
                 drop(shared);
-                MapperElement { registry, new }
+                MapperElement { names, new }
             }
         }
     }
@@ -92,7 +93,7 @@ impl MapperElement {
 impl Element for MapperElement {
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
         if let Some(new) = self.new.take() {
-            *locked(&self.registry.mapper(cx.element())) = new;
+            *locked(&self.names.mapper(cx.element())) = new;
         }
         Ok(())
     }

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use linerate_graph::{ElementRef, Scope, Value, lang::config::shift_word, parse_integer};
 
 use super::{
+    locks::locked,
     mapper::Mapper,
     mapping::Ends,
+    names::Names,
     pattern::{self, Pattern, PortAllocator},
-    registry::{Registry, locked},
 };
 
 /// One input's specification, and its counts.
@@ -60,9 +61,9 @@ impl Spec {
         number: usize,
         outputs: usize,
         scope: &Scope<'_>,
-        registry: &Arc<Registry>,
+        names: &Names,
     ) -> Result<Spec, String> {
-        let action = Action::parse(text, outputs, scope, registry)
+        let action = Action::parse(text, outputs, scope, names)
             .map_err(|error| format!("input spec {number}: {error}"))?;
         Ok(Spec { text: text.into(), action, count: 0, failures: 0 })
     }
@@ -103,7 +104,7 @@ impl Action {
         text: &str,
         outputs: usize,
         scope: &Scope<'_>,
-        registry: &Arc<Registry>,
+        names: &Names,
     ) -> Result<Action, String> {
         let (word, rest) = shift_word(text);
         let in_range = |(forward, reply): (u32, u32)| match forward.max(reply) as usize {
@@ -126,14 +127,14 @@ impl Action {
             "drop" | "discard" if rest.is_empty() => Ok(Action::Drop),
             "drop" | "discard" => Err(format!("syntax error, expected '{word}'")),
             "pattern" | "xpattern" => {
-                let (pattern, forward, reply) = pattern::with_outputs(rest, scope, &**registry)?;
+                let (pattern, forward, reply) = pattern::with_outputs(rest, scope, names)?;
                 let (forward, reply) = in_range((forward, reply))?;
                 Ok(Action::Pattern(pattern, forward, reply))
             }
             _ => match ElementRef::parse(word, scope) {
                 Ok(_) if !rest.is_empty() => Err("syntax error, expected element name".into()),
                 Ok(ElementRef(at)) if Mapper::is_one(scope.plan.elements[at].class) => {
-                    Ok(Action::Mapper(registry.mapper(at)))
+                    Ok(Action::Mapper(names.mapper(at)))
                 }
                 Ok(_) => Err("element is not an IPMapper".into()),
                 Err(_) => Err("unknown specification".into()),

@@ -4,8 +4,8 @@ use linerate_graph::{Class, ElementBuilder, Handler};
 
 use super::{
     arguments::{BASE, TCP_ARGS, handlers},
-    rewriter::{Rewriter, RewriterType},
-    rewriter_type::RewriterKind,
+    rewriter::Rewriter,
+    rewriter_type::{RewriterKind, RewriterType},
     times::{AllTimes, Times, last},
 };
 

@@ -5,26 +5,12 @@ use linerate_graph::{Arg, Class, ElementBuilder};
 use super::{
     arguments::{
         BASE, CAPACITY, DST_ANNO, MAPPING_CAPACITY, PLAIN_HANDLERS, REAP_INTERVAL, REAP_TIME,
-        REPLY_ANNO, SPECS,
+        REPLY_ANNO, SPECS, UDP_GUARANTEE, UDP_STREAMING_TIMEOUT, UDP_TIMEOUT,
     },
-    rewriter::{Rewriter, RewriterType},
-    rewriter_type::RewriterKind,
+    rewriter::Rewriter,
+    rewriter_type::{RewriterKind, RewriterType},
     times::{AllTimes, Times, last},
 };
-
-pub(super) const UDP_TIMEOUT: Arg = Arg::keyword("UDP_TIMEOUT", "seconds", "300", "life of flows");
-pub(super) const UDP_STREAMING_TIMEOUT: Arg = Arg::keyword(
-    "UDP_STREAMING_TIMEOUT",
-    "seconds",
-    "that of the others",
-    "life of flows of three packets and both directions",
-);
-pub(super) const UDP_GUARANTEE: Arg = Arg::keyword(
-    "UDP_GUARANTEE",
-    "seconds",
-    "5",
-    "for how long after a packet a flow is not given up for another",
-);
 
 pub(super) const CLASS: Class = Class {
     name: "UDPRewriter",
