@@ -5,8 +5,10 @@
 //! protocol and ports in a zone; those that are remembered (`commit`) have a mark, a label, and
 //! addresses and ports they are translated to, and are forgotten when their time is over. TCP is
 //! followed with its windows; errors of ICMP belong to the connection they are about, and the
-//! packets they quote are translated with them. Fragments wait until all of their packet are there;
-//! it is tracked as a whole, and they go on as they came.
+//! packets they quote are translated with them, to what their sender has sent. Of SCTP the checksum
+//! is right also where the quote is cut, by the length in its header, where Open vSwitch's is over
+//! what is quoted; that of a fragment stays. Fragments wait until all of their packet are there; it
+//! is tracked as a whole, and they go on as they came.
 //!
 //! # Not there
 //!

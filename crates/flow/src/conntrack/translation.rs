@@ -3,7 +3,7 @@
 use linerate_packet::checksum::{checksum, update16};
 
 use super::tuple::{Parsed, Tuple, addresses_at, transport_inside};
-use crate::edit;
+use crate::edit::{self, sctp};
 use crate::key::Key;
 use crate::key::extract::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use crate::wire::{Entry, Field, Nat, NatAddresses, NatFlags};
@@ -183,6 +183,17 @@ fn checksum_inside(
     (is_there && has_one()).then_some(transport + at)
 }
 
+/// Returns the length of a quoted packet from its transport on, by its header: it may be cut. `None`
+/// of a fragment, whose transport goes on in others.
+fn length_inside(packet: &[u8], about: usize, transport: usize, v6: bool) -> Option<u16> {
+    let head = packet.get(about..)?.first_chunk::<8>()?;
+    let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let is_fragment = !v6 && word(6) & 0x3fff != 0;
+    let header = u16::try_from(transport - about).ok()?;
+    let length = if v6 { word(4) } else { word(2).checked_sub(header)? };
+    (!is_fragment).then_some(length)
+}
+
 /// Changes the packet an error is about. The error goes the way of `to`, that packet went the other
 /// way.
 fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]) {
@@ -216,9 +227,18 @@ fn translate_inside(parsed: &Parsed, about: usize, to: &Tuple, packet: &mut [u8]
     }
     let ports = transport..(transport + 4).min(end);
     let ports_before = sum(&packet[ports.clone()]);
-    if matches!(protocol, TCP | UDP | SCTP) && ports.len() == 4 {
-        packet[transport..transport + 2].copy_from_slice(&to.destination.port.to_be_bytes());
-        packet[transport + 2..transport + 4].copy_from_slice(&to.source.port.to_be_bytes());
+    if matches!(protocol, TCP | UDP | SCTP)
+        && let Some(quoted) = packet.get_mut(transport..end)
+        && let Some(place) = quoted.first_chunk_mut::<4>()
+    {
+        let [[a, b], [c, d]] = [to.destination.port, to.source.port].map(u16::to_be_bytes);
+        let new = [a, b, c, d];
+        let old = std::mem::replace(place, new);
+        if protocol == SCTP
+            && let Some(length) = length_inside(packet, about, transport, v6)
+        {
+            sctp::update_checksum(&mut packet[transport..end], length, old, new);
+        }
     }
     if let Some(at) = checksum_inside(packet, (protocol, v6), transport, end) {
         let mut mended = checksum_at(packet, at);

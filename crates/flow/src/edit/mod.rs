@@ -9,7 +9,7 @@
 mod buffer;
 mod headers;
 pub(crate) mod nsh;
-mod sctp;
+pub(crate) mod sctp;
 mod set;
 pub(crate) mod tags;
 

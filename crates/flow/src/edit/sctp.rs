@@ -45,10 +45,10 @@ const fn times(matrix: &[u32; 32], mut remainder: u32) -> u32 {
     sum
 }
 
-/// Updates the checksum of a packet whose first four bytes were `old` and are `new`.
-pub(super) fn update_checksum(packet: &mut [u8], old: [u8; 4], new: [u8; 4]) {
+/// Updates the checksum of a packet of `length` bytes whose first four were `old` and are `new`. It may
+/// be cut: the bytes that are missing have not changed.
+pub(crate) fn update_checksum(packet: &mut [u8], length: u16, old: [u8; 4], new: [u8; 4]) {
     let mut difference = u32::from_le_bytes(old) ^ u32::from_le_bytes(new);
-    let length = packet.len();
     for (power, matrix) in ZEROS.iter().enumerate() {
         if length >> power & 1 == 1 {
             difference = times(matrix, difference);

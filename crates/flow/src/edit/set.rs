@@ -245,7 +245,9 @@ fn carried<const N: usize>(bytes: &mut [u8], protocol: u8, at: usize, bits: Bits
 fn sctp_ports(bytes: &mut [u8], bits: Bits) -> Option<()> {
     let ip = Ip::parse(bytes).filter(|ip| ip.carries(SCTP, bytes))?;
     let (old, new) = change::<4>(bytes, ip.transport, bits)?;
-    sctp::update_checksum(&mut bytes[ip.transport..ip.end], old, new);
+    let packet = &mut bytes[ip.transport..ip.end];
+    let length = u16::try_from(packet.len()).ok()?;
+    sctp::update_checksum(packet, length, old, new);
     Some(())
 }
 

@@ -76,6 +76,33 @@ fn udp(from: End, to: End) -> Vec<u8> {
     with_checksum(17, from, to, carried, 6)
 }
 
+/// The checksum of SCTP, with zero in its place (RFC 9260 appendix A).
+fn crc32c(carried: &[u8]) -> [u8; 4] {
+    let step = |crc: u32, _: u8| (crc >> 1) ^ ((crc & 1) * 0x82f6_3b78);
+    let bytes = carried.iter().enumerate();
+    let crc = bytes.fold(u32::MAX, |crc, (at, byte)| {
+        let byte = if (8..12).contains(&at) { 0 } else { u32::from(*byte) };
+        (0..8).fold(crc ^ byte, step)
+    });
+    (!crc).to_le_bytes()
+}
+
+/// A packet of SCTP with a chunk of data, from its header on.
+fn sctp_inside(from: u16, to: u16) -> Vec<u8> {
+    let mut carried = Vec::new();
+    carried.extend(from.to_be_bytes());
+    carried.extend(to.to_be_bytes());
+    carried.extend([1, 2, 3, 4, 0, 0, 0, 0, 0, 3, 0, 17, 0, 0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 4, 5]);
+    carried.extend([0; 3]);
+    let check = crc32c(&carried);
+    carried[8..12].copy_from_slice(&check);
+    carried
+}
+
+fn sctp(from: End, to: End) -> Vec<u8> {
+    ethernet(ip(132, from.0, to.0, &sctp_inside(from.1, to.1)))
+}
+
 /// An error about a packet, with the least of it that is quoted.
 fn error(from: [u8; 4], to: [u8; 4], about: &[u8]) -> Vec<u8> {
     error_quoting(from, to, &about[14..14 + 28])
@@ -97,6 +124,9 @@ fn is_right(packet: &[u8]) -> bool {
     let mut of_head = 0;
     add(&mut of_head, head);
     let mut sum = 0;
+    if head[9] == 132 {
+        return folded(of_head) == 0xffff && carried[8..12] == crc32c(carried);
+    }
     if head[9] == 1 {
         let mut inside = 0;
         add(&mut inside, &carried[8..28]);
@@ -531,7 +561,17 @@ fn packets_without_ports_are_invalid() {
 fn errors_quote_a_translated_packet_as_it_was_sent() {
     let keep = "ct(commit,zone=1,nat(src=198.51.100.7:7000))";
     let syn = tcp(CLIENT, SERVER, SYN, 100, 0, b"");
-    for (sent, quoted) in [(udp(CLIENT, SERVER), 28), (syn.clone(), 28), (syn, 40)] {
+    let quotes = [
+        (udp(CLIENT, SERVER), 28),
+        (syn.clone(), 28),
+        (syn, 40),
+        (sctp(CLIENT, SERVER), 28),
+        // With the checksum, cut behind it and whole.
+        (sctp(CLIENT, SERVER), 32),
+        (sctp(CLIENT, SERVER), 41),
+        (sctp(CLIENT, SERVER), 52),
+    ];
+    for (sent, quoted) in quotes {
         let tracker = Tracker::default();
         let (_, translated, _) = track(&tracker, keep, &sent, SECOND);
         let translated = &translated[14..14 + quoted];
@@ -541,4 +581,65 @@ fn errors_quote_a_translated_packet_as_it_was_sent() {
         assert_eq!(state, TRACKED | RELATED | REPLY | DESTINATION);
         assert_eq!(told, error_quoting(SERVER.0, CLIENT.0, &sent[14..14 + quoted]));
     }
+}
+
+fn ip6(protocol: u8, source: u8, destination: u8, carried: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x60, 0, 0, 0];
+    bytes.extend((carried.len() as u16).to_be_bytes());
+    bytes.extend([protocol, 64]);
+    for host in [source, destination] {
+        bytes.push(0xfd);
+        bytes.extend([0; 14]);
+        bytes.push(host);
+    }
+    bytes.extend(carried);
+    bytes
+}
+
+fn error6(source: u8, destination: u8, quoted: &[u8]) -> Vec<u8> {
+    let mut carried = vec![1, 0, 0, 0, 0, 0, 0, 0];
+    carried.extend(quoted);
+    let bytes = ip6(58, source, destination, &carried);
+    let mut sum = 58 + carried.len() as u32;
+    add(&mut sum, &bytes[8..]);
+    carried[2..4].copy_from_slice(&(!folded(sum)).to_be_bytes());
+    ip6(58, source, destination, &carried)
+}
+
+#[test]
+fn errors_of_ipv6_quote_sctp_as_it_was_sent() {
+    let tracker = Tracker::default();
+    let pass = |action: &str, bytes: &[u8]| {
+        let mut packet = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
+        packet.extend(bytes);
+        let mut fields = Key::default();
+        key::extract(&packet, &mut fields);
+        let _ = tracker.track(&ct(action), 1, &mut fields, &mut packet, SECOND);
+        packet.split_off(14)
+    };
+    let sent = ip6(132, 1, 2, &sctp_inside(1000, 80));
+    let translated = pass("ct(commit,zone=1,nat(src=[fd00::9]:7000))", &sent);
+    assert_eq!(translated, ip6(132, 9, 2, &sctp_inside(7000, 80)));
+    for quoted in [52, 61, sent.len()] {
+        let told = pass("ct(zone=1,nat)", &error6(2, 9, &translated[..quoted]));
+        assert_eq!(told, error6(2, 1, &sent[..quoted]), "{quoted} bytes quoted");
+    }
+}
+
+/// The bytes that the checksum of a fragment is over are in others.
+#[test]
+fn the_checksum_of_a_quoted_fragment_of_sctp_stays() {
+    let tracker = Tracker::default();
+    let keep = "ct(commit,zone=1,nat(src=198.51.100.7:7000))";
+    let (_, translated, _) = track(&tracker, keep, &sctp(CLIENT, SERVER), SECOND);
+    let mut quoted = translated[14..].to_vec();
+    quoted[6] = 0x20;
+    quoted[10..12].fill(0);
+    let mut sum = 0;
+    add(&mut sum, &quoted[..20]);
+    quoted[10..12].copy_from_slice(&(!folded(sum)).to_be_bytes());
+    let error = error_quoting(SERVER.0, [198, 51, 100, 7], &quoted);
+    let (_, told, _) = track(&tracker, "ct(zone=1,nat)", &error, SECOND);
+    assert_eq!(told[62..66], [3, 232, 0, 80], "ports");
+    assert_eq!(told[70..74], error[70..74], "checksum");
 }
