@@ -681,6 +681,7 @@ fn several_handles_do_not_disturb_each_other() {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn an_error_of_opening_names_the_device() {
     let mut errbuf = [0; ERRBUF_SIZE];
     let mut open = |device: &std::ffi::CStr| {
@@ -720,6 +721,7 @@ fn a_handle_has_no_monitor_mode() {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn the_end_of_a_file_ends_the_loop() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.pcap").display().to_string();

@@ -79,6 +79,7 @@ fn before_activation(handle: &Handle) -> Vec<(&'static str, c_int, String)> {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn a_handle_before_activation_answers_as_libpcaps() {
     let ours = before_activation(&Handle::create(&ring()));
     let theirs = before_activation(&Handle::create("lo"));
@@ -88,6 +89,7 @@ fn a_handle_before_activation_answers_as_libpcaps() {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn an_activated_handle_refuses_late_settings() {
     let (a, _b) = pair(0);
     // SAFETY: it is open.
@@ -131,6 +133,7 @@ fn an_activated_handle_refuses_late_settings() {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn filters_without_vlans_are_compiled_as_without_a_device() {
     let (a, _b) = pair(0);
     // SAFETY: plain numbers.
@@ -172,6 +175,7 @@ fn text_of(pointer: *const std::ffi::c_char) -> String {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn names_and_numbers_are_the_system_librarys() {
     // SAFETY: each is given its arguments, and gives a string that ends.
     unsafe {
@@ -210,6 +214,7 @@ fn names_and_numbers_are_the_system_librarys() {
 
 /// Without a device there is nothing of ours.
 #[test]
+#[ignore = "needs libpcap"]
 fn files_and_dead_handles_are_the_system_librarys() {
     let mut errbuf = [0; ERRBUF_SIZE];
     let missing = c"/nonesuch/file.pcap".as_ptr();
@@ -252,6 +257,7 @@ fn the_version_is_an_array_of_seven_bytes() {
 }
 
 #[test]
+#[ignore = "needs libpcap"]
 fn devices_are_listed_and_looked_up() {
     let mut errbuf = [0; ERRBUF_SIZE];
     let mut devices = std::ptr::null_mut();
