@@ -90,9 +90,10 @@ impl Groups {
 
     /// After an interruption, waits for the end of this program: what runs then is no failure.
     pub(super) fn stop_if_interrupted(&self) {
-        let interrupted = self.state().interrupted;
-        while interrupted {
-            thread::park();
+        if self.state().interrupted {
+            loop {
+                thread::park();
+            }
         }
     }
 
