@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use linerate_testlab::programs;
 
-use crate::{fuzz, licences, outsider, shell, words};
+use crate::{clippy, fuzz, licences, outsider, shell, words};
 
 /// Arguments of `cargo xtask check`.
 #[derive(Debug, clap::Args)]
@@ -87,9 +87,10 @@ fn formatting(check: bool) -> Result<()> {
 }
 
 fn lints() -> Result<()> {
-    let deny = ["--", "--deny", "warnings"];
+    let deny = clippy::ARGUMENTS;
     shell::run(shell::cargo(&["clippy", "--workspace", "--all-targets"]).args(deny))?;
-    shell::run(outsider::cargo("clippy", &["--locked", "--all-targets"])?.args(deny))?;
+    // The tests of it are wanted anyway: built, not checked, it is compiled once.
+    shell::run(&mut outsider::cargo("test", &["--locked", "--no-run"])?)?;
     // Under this flag other code is compiled: the models, and the shims they run on.
     shell::run(
         shell::cargo(&["clippy", "--package", "linerate-memory", "--tests"])
@@ -101,19 +102,16 @@ fn lints() -> Result<()> {
         eprintln!("NOT CHECKED: fuzz targets, which need a C++ compiler (Debian package g++)");
         return Ok(());
     }
-    shell::run(
-        shell::cargo(&["clippy", "--all-targets", "--target-dir", "target/fuzz-check"])
-            .arg("--manifest-path")
-            .arg(fuzz::manifest())
-            .args(deny),
-    )
+    shell::run(fuzz::cargo("clippy", &["--locked", "--all-targets"])?.args(deny))
 }
 
 fn documentation() -> Result<()> {
     // Private items are documented too, for their maintainers; links from public to private text
     // are then no error.
-    shell::run(
-        shell::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"])
-            .env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links"),
-    )
+    let mut command =
+        shell::cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    command.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
+    // It reads what the lints have checked.
+    clippy::compile_with(&mut command)?;
+    shell::run(&mut command)
 }

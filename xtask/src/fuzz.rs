@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use linerate_testlab::programs;
 use serde::Deserialize;
 
-use crate::shell;
+use crate::{apart, shell};
 
 /// Edge coverage with inline counters, a table of program counters, and comparisons with their
 /// operands, in one code generation unit so that edges are not counted twice.
@@ -86,6 +86,11 @@ pub(crate) fn manifest() -> PathBuf {
 
 fn directory() -> PathBuf {
     shell::root().join("fuzz")
+}
+
+/// A subcommand of cargo there, for what is not to be fuzzed: compiled without instrumentation.
+pub(crate) fn cargo(subcommand: &str, arguments: &[&str]) -> Result<Command> {
+    apart::cargo(&directory(), "fuzz-check", subcommand, arguments)
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -5,8 +5,10 @@
 //! its further programs itself when it may, or names them.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod bench;
 mod check;
+mod clippy;
 mod compiled;
 mod conformance;
 mod dist;
