@@ -34,9 +34,9 @@ use tally::Tally;
   cargo xtask test --jobs 1        one test program after the other
   cargo xtask test --require-all   fail also when something could not run (so does CI=true)
 
-Test programs run side by side, one for each processor; the output of each is shown when it has ended,
-and one that takes longer than 15 minutes is killed. RUST_TEST_THREADS is the number of tests at a
-time within a program, as with `cargo test`.
+Test programs run side by side, one for each processor, and two tests at a time in each, or as many
+as the environment variable RUST_TEST_THREADS says. The output of a program is shown when it has
+ended, and one that takes longer than 15 minutes is killed.
 
 As root on a Debian-like system, missing peer programs are installed first. The end-to-end tests
 need root, because they make network namespaces; elsewhere they are reported as not run. They never
@@ -57,6 +57,10 @@ pub(crate) struct Args {
 const PROGRAM_LIMIT: Duration = Duration::from_secs(900);
 /// Longest output of one: none prints a hundredth of it.
 const OUTPUT_LIMIT: usize = 64 << 20;
+
+/// Variable by which libtest is told the number of tests at a time. By itself it takes that of the
+/// processors, in each of the programs.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 const BUILD: &str = "build";
 const PLAIN: &str = "unit, property and documentation tests";
@@ -126,10 +130,16 @@ fn unprivileged_tests(args: &Args, summary: &mut Summary, programs: &[Program], 
         Ok(compiling) => compiling,
         Err(error) => return summary.broken(PLAIN, &error),
     };
-    let jobs = programs.iter().map(|program| job(PLAIN, program, &[])).collect();
-    let processors = || thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let at_a_time = args.jobs.unwrap_or_else(processors);
-    side_by_side(summary, &steps, compiling, jobs, at_a_time, groups);
+    let processors = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    let at_a_time = args.jobs.unwrap_or(processors);
+    let threads = env::var_os(THREADS)
+        .unwrap_or_else(|| processors.get().div_ceil(at_a_time.get()).max(2).to_string().into());
+    let jobs = programs.iter().map(|program| {
+        let mut job = job(PLAIN, program, &[]);
+        job.command.env(THREADS, &threads);
+        job
+    });
+    side_by_side(summary, &steps, compiling, jobs.collect(), at_a_time, groups);
 }
 
 /// Builds and tests the project of an outsider.
