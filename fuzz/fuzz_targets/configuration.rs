@@ -15,7 +15,7 @@ use linerate_fuzz::{
     generate::{ClassExamples, VALUES, configuration, files, known},
     isolate, make_packets, note, show,
 };
-use linerate_graph::{Console, Library, Options, Router, handler, lang::Globals, load};
+use linerate_graph::{Console, Library, Options, Router, lang::Globals, load};
 use linerate_memory::{Arena, ArenaOptions};
 
 struct World {
@@ -41,7 +41,7 @@ thread_local! {
 fn handlers(bytes: &mut Bytes<'_>, router: &mut Router) {
     let plan = Arc::clone(router.plan());
     for element in &plan.elements {
-        for known in element.class.handlers.iter().chain(handler::common(element.class)) {
+        for known in element.class.handlers.iter().chain(element.class.common_handlers()) {
             let call = format!("{}.{}", element.name, known.name);
             let value = *bytes.choice(VALUES);
             if known.access.writes() && bytes.one_in(2) {

@@ -1,4 +1,5 @@
-//! Assignment of a configuration string's arguments to the declared arguments of a class.
+//! Arguments: their declarations, and the assignment of the arguments of a configuration string to
+//! these.
 //!
 //! Click's rules: each declared argument in turn takes those given with its
 //! keyword, of which the last counts; a positional one that was not given by
@@ -6,9 +7,115 @@
 //! must be given takes the next argument even if it looks like a keyword's.
 //! Declared arguments that are [late](Arg::late) come after all others, and do not find
 //! the arguments that those have taken.
-//! The type of an argument (`value`), asked by `make`, decides the meaning of its text.
+//! The type of an argument (`value`), asked by the `builder`, decides the meaning of its text.
 
-use crate::class::{Arg, Need};
+/// One configuration argument.
+#[derive(Debug, Clone, Copy)]
+pub struct Arg {
+    /// Its keyword.
+    pub name: &'static str,
+    /// Whether and where it must be given.
+    pub need: Need,
+    /// Whether it is looked for among the arguments all others left ([`Arg::late`]).
+    pub late: bool,
+    /// Whether it says how many packets the element may hold ([`Arg::holds`]).
+    pub holds: Holds,
+    /// The kind of value, for people: `bool`, `packets`, `bandwidth`.
+    pub kind: &'static str,
+    /// The value that holds when it is not given, for people.
+    pub default: &'static str,
+    /// Its effect, in a line.
+    pub help: &'static str,
+}
+
+impl Arg {
+    /// A positional argument that must be given.
+    pub const fn required(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
+        Arg {
+            name,
+            need: Need::Positional { required: true },
+            late: false,
+            holds: Holds::Nothing,
+            kind,
+            default: "",
+            help,
+        }
+    }
+
+    /// A positional argument that may be left out.
+    pub const fn optional(
+        name: &'static str,
+        kind: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Arg {
+        let need = Need::Positional { required: false };
+        Arg { name, need, late: false, holds: Holds::Nothing, kind, default, help }
+    }
+
+    /// A keyword argument that may be left out.
+    pub const fn keyword(
+        name: &'static str,
+        kind: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Arg {
+        let need = Need::Keyword { required: false };
+        Arg { name, need, late: false, holds: Holds::Nothing, kind, default, help }
+    }
+
+    /// All positional arguments from here on
+    /// ([`ElementBuilder::rest`](crate::ElementBuilder::rest)).
+    pub const fn rest(name: &'static str, kind: &'static str, help: &'static str) -> Arg {
+        Arg { name, need: Need::Rest, late: false, holds: Holds::Nothing, kind, default: "", help }
+    }
+
+    /// Keywords of the other arguments may be written in front of it. In Click
+    /// elements decide that one by one: most want positional arguments first.
+    pub const fn late(self) -> Arg {
+        Arg { late: true, ..self }
+    }
+
+    /// It is the number of packets that the element keeps when it is full: packet memory has
+    /// room for them ([`Plan::packets_held`](crate::Plan::packets_held)).
+    pub const fn holds(self) -> Arg {
+        Arg { holds: Holds::Once, ..self }
+    }
+
+    /// Sets `Holds::ForEach`: packets are held for each word of the class's [`Arg::rest`], except
+    /// those of an argument from a word `if` or `where` on.
+    pub const fn holds_for_each(self) -> Arg {
+        Arg { holds: Holds::ForEach, ..self }
+    }
+}
+
+/// Whether an argument is a number of packets that the element keeps when it is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holds {
+    /// It is not.
+    Nothing,
+    /// It is.
+    Once,
+    /// As many for each of several that the element names.
+    ForEach,
+}
+
+/// Whether and where an argument must be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// By its place or by its keyword.
+    Positional {
+        /// Whether it must be given.
+        required: bool,
+    },
+    /// By its keyword.
+    Keyword {
+        /// Whether it must be given.
+        required: bool,
+    },
+    /// Every positional argument not taken by one before.
+    Rest,
+}
 
 /// The arguments given to an element.
 #[derive(Debug, Default)]

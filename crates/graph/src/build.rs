@@ -5,30 +5,22 @@ use std::{collections::HashMap, sync::Arc};
 use linerate_memory::HeaderCache;
 
 use crate::{
-    class::{Class, ElementStatements, Role},
-    config_diagnostic::{ConfigDiagnostic, report},
-    engine::{
-        Clock, Context, Driver, Outputs, WorkerStats,
-        account::Account,
-        hub::Hub,
-        order::Order,
-        pacing::Search,
-        pending::Pending,
-        tasks::Tasks,
-        timers::Timers,
-        waiting::Lists,
-        wiring::{Placement, Wiring, wire},
+    element::{
+        BuildContext, Class, Context, ElementBuilder, ElementStatements, Exits, Library,
+        OffWorkers, Plan, SharedValues,
+        config_diagnostic::{ConfigDiagnostic, report},
     },
+    engine::wiring::{Wiring, place, wire},
     error::BuildError,
     lang::Diagnostics,
-    library::Library,
-    make::{BuildContext, ElementBuilder, Replica, SharedValues},
     names::Names,
-    off_worker::OffWorkers,
-    plan::Plan,
+    options::Options,
     right::Right,
-    router::Options,
-    step::Exits,
+    runtime::{
+        Clock, Driver, Outputs, Replica, Role, WorkerStats, account::Account, hub::Hub,
+        order::Order, pacing::Search, pending::Pending, placement::Placement, tasks::Tasks,
+        timers::Timers, waiting::Lists,
+    },
 };
 
 /// State that survives the replacement of a configuration by another.
@@ -37,7 +29,7 @@ pub(crate) struct RouterState {
     pub(crate) library: Library,
     pub(crate) ports: linerate_port::Context,
     pub(crate) options: Options,
-    pub(crate) hub: Hub,
+    pub(crate) hub: Hub<Context>,
     /// Driver of the first configuration.
     pub(crate) driver: Driver,
     pub(crate) clock: Clock,
@@ -136,7 +128,7 @@ impl RouterState {
             None => self.driver.clone(),
         };
         let world = Arc::new(world);
-        let placement = Arc::new(Placement::new(&plan, workers, &assigned));
+        let placement = Arc::new(place(&plan, workers, &assigned));
         let context = |worker| self.context(&plan, &placement, &world, &driver, worker);
         let mut contexts: Vec<Context> = (0..workers).map(context).collect();
         for (at, element) in plan.elements.iter().enumerate() {
@@ -226,7 +218,7 @@ impl RouterState {
             lists: Lists::default(),
             homes: HashMap::new(),
             configs: HashMap::new(),
-            control: None,
+            router: None,
         }
     }
 }

@@ -5,26 +5,25 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc::{Sender, channel},
     },
+    thread,
     time::{Duration, Instant},
 };
 
 use crate::{
     build::{BuiltGraph, RouterState},
+    element::{BuildContext, Context, Plan, RouterHandle, Task, value::HandlerRef},
     engine::{
-        Context, Driver, Usage, WorkerStats,
+        OffWorkerHandler,
         change::{Barrier, needs_barrier},
-        hub::Question,
-        wiring::Placement,
+        handlers::ask_about,
     },
     error::{BuildError, HandlerError},
     handler::{ANSWER, HOTCONFIG, merge},
     lang::Diagnostics,
-    make::BuildContext,
-    off_worker::{Helper, OffWorkerHandler},
-    plan::Plan,
     right::Right,
-    value::HandlerRef,
+    runtime::{Driver, Usage, WorkerStats, hub::Question, placement::Placement},
 };
 
 /// Longer than a round of a worker that runs, nearly always.
@@ -79,10 +78,10 @@ impl Control {
         control
     }
 
-    /// Gives each worker the control, to ask for another graph.
+    /// Gives each worker a handle on the router, to ask for another graph.
     fn introduce(&self, built: &mut BuiltGraph) {
         for cx in &mut built.contexts {
-            cx.control = Some(self.clone());
+            cx.router = Some(Arc::new(self.clone()));
         }
     }
 
@@ -155,7 +154,7 @@ impl Control {
             let job = move |cx: &mut Context| cx.read_here(element, &name, &parameter);
             answers.push(self.ask(&plan, worker, job)?);
         }
-        Ok(merge(plan.elements[element].class, &handler.handler, answers))
+        Ok(merge(plan.elements[element].class.handler(&handler.handler), answers))
     }
 
     /// Writes the handler `element.handler` or, global, `handler` of the graph
@@ -190,15 +189,6 @@ impl Control {
         Ok(answer)
     }
 
-    /// Returns the answer of a handler of `plan`, or an error if that plan has been replaced.
-    pub(crate) fn unless_replaced(
-        &self,
-        plan: &Arc<Plan>,
-        answer: Result<String, HandlerError>,
-    ) -> Result<String, HandlerError> {
-        if Arc::ptr_eq(plan, &self.plan()) { answer } else { Err(HandlerError::Replaced) }
-    }
-
     /// Has a worker do something, unless the graph has been replaced since.
     fn ask(
         &self,
@@ -206,7 +196,7 @@ impl Control {
         worker: usize,
         job: impl FnOnce(&mut Context) -> Result<String, HandlerError> + Send + 'static,
     ) -> Result<String, HandlerError> {
-        let answer = self.base.hub.question_of(worker, plan, job).wait(ANSWER);
+        let answer = ask_about(&self.base.hub, worker, plan, job).wait(ANSWER);
         answer.unwrap_or(Err(HandlerError::Unanswered(worker)))
     }
 
@@ -236,30 +226,6 @@ impl Control {
         })?;
         found.merge(warnings);
         Ok(found)
-    }
-
-    /// As [`Control::reconfigure`], for the only worker there is, which changes over when none of
-    /// its elements is at work. `None` when there are others, or another thread is replacing the
-    /// graph and waits for this worker.
-    pub(crate) fn reconfigure_here(&self, text: &str) -> Option<Result<Diagnostics, String>> {
-        if self.base.hub.workers() > 1 {
-            return None;
-        }
-        let _one = self.replacing.try_lock().ok()?;
-        Some(self.reconfigure_by(text, |plan| {
-            let mut built = self.base.build(plan, Some(self.plan()))?;
-            self.introduce(&mut built);
-            let live = RunningGraph::from_built(&built);
-            let control = self.clone();
-            for new in built.contexts {
-                let (control, live) = (control.clone(), live.clone());
-                self.base.hub.change(0, move |cx| {
-                    cx.change_over(new);
-                    control.set_live(live);
-                });
-            }
-            Ok(built.warnings)
-        }))
     }
 
     /// Replaces the graph while it runs. Elements that keep their name and
@@ -324,24 +290,81 @@ impl Control {
         self.set_live(live);
         Ok(warnings)
     }
+}
 
-    /// Returns true if the global handler `hotconfig` is there.
-    pub(crate) fn may_reconfigure(&self) -> bool {
+impl RouterHandle for Control {
+    fn may_reconfigure(&self) -> bool {
         self.base.options.reader.is_some()
     }
 
-    pub(crate) fn helper(&self) -> &Arc<Helper> {
-        &self.helper
+    fn reconfigure(&self, text: &str) -> Result<Diagnostics, String> {
+        Control::reconfigure(self, text)
     }
 
-    pub(crate) fn replacements(&self) -> &Arc<AtomicUsize> {
+    fn reconfigure_here(&self, text: &str) -> Option<Result<Diagnostics, String>> {
+        if self.base.hub.workers() > 1 {
+            return None;
+        }
+        let _one = self.replacing.try_lock().ok()?;
+        Some(self.reconfigure_by(text, |plan| {
+            let mut built = self.base.build(plan, Some(self.plan()))?;
+            self.introduce(&mut built);
+            let live = RunningGraph::from_built(&built);
+            let control = self.clone();
+            for new in built.contexts {
+                let (control, live) = (control.clone(), live.clone());
+                self.base.hub.change(0, move |cx| {
+                    cx.change_over(new);
+                    control.set_live(live);
+                });
+            }
+            Ok(built.warnings)
+        }))
+    }
+
+    fn replacements(&self) -> &Arc<AtomicUsize> {
         &self.replacements
     }
 
-    /// Runs every task that waits for something to be ready.
-    pub(crate) fn wake_waiting(&self) {
+    fn unless_replaced(
+        &self,
+        plan: &Arc<Plan>,
+        answer: Result<String, HandlerError>,
+    ) -> Result<String, HandlerError> {
+        if Arc::ptr_eq(plan, &self.plan()) { answer } else { Err(HandlerError::Replaced) }
+    }
+
+    fn post(&self, task: Task) -> Result<(), HandlerError> {
+        self.helper.post(task)
+    }
+
+    fn wake_waiting(&self) {
         for worker in 0..self.base.hub.workers() {
             self.base.hub.post(worker, Box::new(|cx| cx.tasks.wake_waiting()));
+        }
+    }
+}
+
+/// A thread for work that would hold up a worker, in the order of the requests; started with the
+/// first.
+#[derive(Default)]
+struct Helper(Mutex<Option<Sender<Task>>>);
+
+impl Helper {
+    fn post(&self, task: Task) -> Result<(), HandlerError> {
+        let mut thread = self.0.lock().expect("no panic while held");
+        if thread.is_none() {
+            let (sender, tasks) = channel::<Task>();
+            let work = move || tasks.into_iter().for_each(|task| task());
+            let started = thread::Builder::new().name("handlers".into()).spawn(work);
+            started.map_err(|error| HandlerError::refused(error.to_string()))?;
+            *thread = Some(sender);
+        }
+        let sent = thread.as_ref().map(|thread| thread.send(task));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            // A handler has panicked.
+            _ => Err(HandlerError::refused("the thread for handlers has ended")),
         }
     }
 }
@@ -383,16 +406,16 @@ impl fmt::Debug for Control {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, sync::mpsc, thread};
+    use std::{cell::Cell, sync::mpsc};
 
     use super::*;
-    use crate::engine::hub::Hub;
+    use crate::runtime::hub::Hub;
 
     #[test]
     fn a_change_does_not_wait_for_an_ended_worker() {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
-            let hub = Hub::new(1).unwrap();
+            let hub = Hub::<()>::new(1).unwrap();
             let change = hub.change(0, |_| true);
             // It goes on when it is first asked.
             let is_ended = Cell::new(false);

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::{Right, lang::Diagnostics};
+use crate::{lang::Diagnostics, right::Right};
 
 /// A configuration that cannot be run.
 #[derive(Debug, Error)]
@@ -91,5 +91,17 @@ impl HandlerError {
     /// The element refuses, for this reason.
     pub fn refused(reason: impl Into<String>) -> HandlerError {
         HandlerError::Refused(reason.into())
+    }
+
+    /// Returns Click's text for a call of the handler of this full name that failed.
+    pub fn of_call(&self, name: &str, write: bool) -> String {
+        match self {
+            HandlerError::NoHandler(_)
+            | HandlerError::NotReadable(_)
+            | HandlerError::NotWritable(_) => {
+                format!("no '{name}' {} handler", if write { "write" } else { "read" })
+            }
+            other => other.to_string(),
+        }
     }
 }

@@ -1,25 +1,160 @@
-//! Reading and writing handlers.
+//! Handlers: their declarations, those that every element and the router have, and the rules by
+//! which they may be called.
 //!
 //! Every element has its class's handlers and these: `name`, `class`,
 //! `config`, `ports`, `handlers`, `icounts`, `ocounts`, `cycles`, `drops`,
 //! `scheduled`, `tickets`, `home_thread`.
 //! Global ones belong to the router.
 
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant},
-};
+use std::{fmt::Write as _, time::Duration};
 
-use crate::{
-    Context,
-    class::{Access, Class, Handler, Merge, Role},
-    engine::{TICKETS_LIMIT, TimeSpeed},
-    error::HandlerError,
-    off_worker::OffWorkerHandler,
-    plan::{PlanElement, Processing},
-    right::Right,
-    value::{HandlerRef, parse_integer},
-};
+use crate::{error::HandlerError, right::Right};
+
+/// One handler.
+#[derive(Debug, Clone, Copy)]
+pub struct Handler {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it is read, written or both.
+    pub access: Access,
+    /// The value that is read or written, in a line.
+    pub help: &'static str,
+    /// Merging of the answers of several workers' replicas of the element.
+    pub merge: Merge,
+    /// Whether reading takes a parameter (`rate 5`).
+    pub parameter: bool,
+    /// Whether writing needs no value (a button).
+    pub button: bool,
+    /// Click's flags besides that, as its listings show them ([`Handler::flags`]).
+    pub flags: &'static str,
+    /// The right that reading it needs.
+    pub read_right: Right,
+    /// The right that writing it needs.
+    pub write_right: Right,
+    /// Whether it is kept from clients of control sockets.
+    pub private: bool,
+    /// Whether it needs no worker
+    /// ([`Element::off_worker`](crate::Element::off_worker)).
+    pub off_worker: bool,
+}
+
+impl Handler {
+    const fn new(name: &'static str, access: Access, help: &'static str) -> Handler {
+        Handler {
+            name,
+            access,
+            help,
+            merge: Merge::First,
+            parameter: false,
+            button: false,
+            flags: "",
+            read_right: Right::Read,
+            write_right: Right::Write,
+            private: false,
+            off_worker: false,
+        }
+    }
+
+    /// A value that can be read.
+    pub const fn read(name: &'static str, help: &'static str) -> Handler {
+        Handler::new(name, Access::Read, help)
+    }
+
+    /// A number that can be read and is summed over replicas.
+    pub const fn count(name: &'static str, help: &'static str) -> Handler {
+        Handler { merge: Merge::Sum, ..Handler::read(name, help) }
+    }
+
+    /// A value that can be written.
+    pub const fn write(name: &'static str, help: &'static str) -> Handler {
+        Handler::new(name, Access::Write, help)
+    }
+
+    /// Something that can be done: written without a value.
+    pub const fn button(name: &'static str, help: &'static str) -> Handler {
+        Handler { button: true, ..Handler::write(name, help) }
+    }
+
+    /// A value that can be read and written.
+    pub const fn value(name: &'static str, help: &'static str) -> Handler {
+        Handler::new(name, Access::ReadWrite, help)
+    }
+
+    /// Returns the handler with Click's flags, in this order: `%` for raw text, `.` for a value that is
+    /// calm (changes seldom), `$` for one that is expensive to read, `U` for one that is seldom of use,
+    /// `D` for an older name, and `c` for a check box.
+    pub const fn flags(self, flags: &'static str) -> Handler {
+        Handler { flags, ..self }
+    }
+
+    /// Lets the handler take a parameter when it is read.
+    pub const fn with_parameter(self) -> Handler {
+        Handler { parameter: true, ..self }
+    }
+
+    /// Returns the handler with the right that reading it needs, where reading does more than answer.
+    pub const fn read_needs(self, right: Right) -> Handler {
+        Handler { read_right: right, ..self }
+    }
+
+    /// Returns the handler with the right that writing it needs: [`Right::Replace`] where it opens files or ports, runs
+    /// scripts, or keeps handler calls that run later.
+    pub const fn write_needs(self, right: Right) -> Handler {
+        Handler { write_right: right, ..self }
+    }
+
+    /// Hides the handler from clients of control sockets.
+    pub const fn private(self) -> Handler {
+        Handler { private: true, ..self }
+    }
+
+    /// Runs the handler on the caller's thread, by the element's
+    /// [`Element::off_worker`](crate::Element::off_worker).
+    pub const fn off_worker(self) -> Handler {
+        Handler { off_worker: true, ..self }
+    }
+
+    /// Replaces the way answers of replicas are merged.
+    pub const fn merged(self, merge: Merge) -> Handler {
+        Handler { merge, ..self }
+    }
+}
+
+/// Access to a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Written.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Access {
+    /// Returns true if it can be read.
+    pub fn reads(self) -> bool {
+        self != Access::Write
+    }
+
+    /// Returns true if it can be written.
+    pub fn writes(self) -> bool {
+        self != Access::Read
+    }
+}
+
+/// Merging of the answers of several replicas. Writes go to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Merge {
+    /// They are the same everywhere: the first is taken.
+    First,
+    /// Numbers are added.
+    Sum,
+    /// The greatest number is taken.
+    Max,
+    /// They are put one below the other.
+    Lines,
+}
 
 /// Time that another worker may take to answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
@@ -47,15 +182,15 @@ const COMMON: &[Handler] = &[
     Handler::read(HOME_THREAD, "the worker it is on, from 0"),
 ];
 
-const TICKETS: &str = "tickets";
-const HOME_THREAD: &str = "home_thread";
+pub(crate) const TICKETS: &str = "tickets";
+pub(crate) const HOME_THREAD: &str = "home_thread";
 /// Those of elements that have a task.
-static WRITTEN_TICKETS: Handler =
+pub(crate) static WRITTEN_TICKETS: Handler =
     Handler::value(TICKETS, "the share of its task: 1024 unless ScheduleInfo says otherwise");
-static WRITTEN_HOME_THREAD: Handler =
+pub(crate) static WRITTEN_HOME_THREAD: Handler =
     Handler::value(HOME_THREAD, "the worker its task is on, from 0");
 
-const CONFIG: &str = "config";
+pub(crate) const CONFIG: &str = "config";
 /// The handler `config` of classes that can be reconfigured while they run, with the right that writing
 /// it needs.
 static WRITTEN_CONFIG: Handler =
@@ -92,23 +227,11 @@ pub const GLOBAL: &[Handler] = &[
 pub(crate) const HOTCONFIG: &str = "hotconfig";
 
 /// The handler that bends time.
-const TIMEWARP: &str = "timewarp";
+pub(crate) const TIMEWARP: &str = "timewarp";
 
-/// A pace of time as it was written.
-fn pace(value: &str) -> Result<TimeSpeed, HandlerError> {
-    match value.trim() {
-        "nowait" => Ok(TimeSpeed::NoWait),
-        factor => match factor.parse::<f64>() {
-            Ok(factor) if factor > 0.0 && factor.is_finite() => Ok(TimeSpeed::Times(factor)),
-            Ok(_) => Err(HandlerError::refused("timefactor must be > 0")),
-            Err(_) => Err(HandlerError::refused("expected double")),
-        },
-    }
-}
-
-/// One answer from those of an element's replicas.
-pub(crate) fn merge(class: &Class, name: &str, mut answers: Vec<String>) -> String {
-    let merge = find(class, name).map_or(Merge::First, |handler| handler.merge);
+/// One answer from those of an element's replicas, as the handler says.
+pub(crate) fn merge(handler: Option<&Handler>, mut answers: Vec<String>) -> String {
+    let merge = handler.map_or(Merge::First, |handler| handler.merge);
     if answers.len() < 2 {
         return answers.pop().unwrap_or_default();
     }
@@ -135,15 +258,11 @@ fn sum_lines(answers: &[String]) -> String {
     text
 }
 
-/// A handler of a class: its own, or one every element has.
-pub fn find(class: &Class, name: &str) -> Option<&'static Handler> {
-    let own = class.handlers.iter().find(|handler| handler.name == name);
-    own.or_else(|| common(class).find(|handler| handler.name == name))
-}
-
-/// The handlers that all elements have, for an element of a class.
-pub fn common(class: &Class) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
-    let config = class.reconfigured.map(|right| match right {
+/// The handlers that all elements have, for one whose configuration can be written with this right.
+pub(crate) fn common(
+    reconfigured: Option<Right>,
+) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
+    let config = reconfigured.map(|right| match right {
         Right::Read | Right::Write => &WRITTEN_CONFIG,
         Right::Replace => &REPLACED_CONFIG,
     });
@@ -207,436 +326,4 @@ pub fn listing<'a>(
         let _ = writeln!(text, "{}\t{access}{parameter}{flags}{button}{last}", name.as_ref());
     }
     text
-}
-
-/// A handler written while its element was at work.
-pub(crate) struct LateWrite {
-    element: usize,
-    name: String,
-    value: String,
-    /// The right of the call that wrote it.
-    right: Right,
-}
-
-impl Context {
-    /// Reads a handler: of an element, wherever its replicas are, or a global
-    /// one.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such handler, or it cannot be read now.
-    pub fn read_handler(
-        &mut self,
-        handler: &HandlerRef,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        let Some(element) = handler.element else {
-            return self.read_global(&handler.handler);
-        };
-        if let Some(found) = OffWorkerHandler::new(&self.plan, &self.world, handler) {
-            return found.read(parameter, self.right());
-        }
-        let name = &handler.handler;
-        let mut answers = Vec::new();
-        for worker in self.workers_of(element) {
-            answers.push(if worker == self.worker() {
-                self.read_here(element, name, parameter)?
-            } else {
-                let (name, parameter) = (name.clone(), parameter.to_owned());
-                self.ask(worker, element, move |cx| cx.read_here(element, &name, &parameter))?
-            });
-        }
-        Ok(merge(self.plan.elements[element].class, name, answers))
-    }
-
-    /// Writes a handler: of an element, on every worker that has a replica, or
-    /// a global one.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such handler, or the value is refused.
-    pub fn write_handler(
-        &mut self,
-        handler: &HandlerRef,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        let Some(element) = handler.element else {
-            return self.write_global(&handler.handler, value);
-        };
-        if let Some(found) = OffWorkerHandler::new(&self.plan, &self.world, handler) {
-            return found.write(value, self.right());
-        }
-        let name = &handler.handler;
-        let mut answer = String::new();
-        for worker in self.workers_of(element) {
-            answer = if worker == self.worker() {
-                self.write_here(element, name, value)?
-            } else {
-                let (name, value) = (name.clone(), value.to_owned());
-                self.ask(worker, element, move |cx| cx.write_here(element, &name, &value))?
-            };
-        }
-        Ok(answer)
-    }
-
-    fn workers_of(&self, element: usize) -> Vec<usize> {
-        self.placement.workers_of(element).collect()
-    }
-
-    /// Has another worker run a job and waits, meanwhile running the jobs that other workers send
-    /// to this one: two workers may ask each other.
-    fn ask<T: Send + 'static>(
-        &mut self,
-        worker: usize,
-        element: usize,
-        job: impl FnOnce(&mut Context) -> Result<T, HandlerError> + Send + 'static,
-    ) -> Result<T, HandlerError> {
-        let right = self.right();
-        let job = move |cx: &mut Context| cx.with_right(right, job);
-        let question = self.hub.question_of(worker, &self.plan, job);
-        let deadline = Instant::now() + ANSWER;
-        loop {
-            if let Some(answer) = question.wait(Duration::from_millis(1)) {
-                return answer;
-            }
-            if self.hub.has_jobs(self.worker()) {
-                self.run_jobs();
-            }
-            // A worker whose run is over answers no more.
-            if self.driver.count() <= 0 && self.driver.is_over() {
-                return Err(HandlerError::Unanswered(worker));
-            }
-            if Instant::now() >= deadline {
-                return Err(HandlerError::Busy(self.plan.elements[element].name.clone()));
-            }
-        }
-    }
-
-    /// The global handlers there are.
-    pub(crate) fn globals(&self) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
-        let replaces = self.may_be_replaced();
-        GLOBAL.iter().filter(move |handler| replaces || handler.name != HOTCONFIG)
-    }
-
-    fn read_global(&mut self, name: &str) -> Result<String, HandlerError> {
-        let lines = |items: &mut dyn Iterator<Item = String>| {
-            items.fold(String::new(), |text, item| text + &item + "\n")
-        };
-        let elements = &self.plan.elements;
-        match name {
-            "version" => Ok(self.world.version.clone()),
-            "list" => {
-                let names = elements.iter().map(|element| element.name.clone());
-                Ok(format!("{}\n{}", elements.len(), lines(&mut { names })))
-            }
-            "classes" => {
-                let names = self.world.library.iter().map(|class| class.name.to_owned());
-                Ok(lines(&mut { names }))
-            }
-            "config" => Ok(self.plan.source.clone()),
-            "flatconfig" => {
-                let config =
-                    |at: usize| self.configs.get(&at).unwrap_or(&elements[at].config).clone();
-                Ok(self.plan.flat.unparse_with(config))
-            }
-            "packages" => Ok(String::new()),
-            "driver" => Ok("userlevel".into()),
-            TIMEWARP => Ok(match self.clock.pace() {
-                Some(TimeSpeed::Times(speed)) => speed.to_string(),
-                Some(TimeSpeed::NoWait) => "nowait".into(),
-                None => "simulation".into(),
-            }),
-            "requirements" => {
-                let items = self.plan.flat.requirements.iter();
-                let items = items.flat_map(|item| [item.kind.clone(), item.value.clone()]);
-                Ok(lines(&mut { items }))
-            }
-            "handlers" => Ok(listing(self.globals().map(|handler| (handler.name, handler)))),
-            "cycles" => {
-                let usage = self.stats().read();
-                let (io, task) = usage.io_and_task();
-                Ok(format!("io {io:.0}\ntask {task:.0}\nidle {}", usage.wait))
-            }
-            _ if self.globals().any(|handler| handler.name == name) => {
-                Err(HandlerError::NotReadable(name.into()))
-            }
-            _ => Err(HandlerError::missing(name)),
-        }
-    }
-
-    fn write_global(&mut self, name: &str, value: &str) -> Result<String, HandlerError> {
-        check_write(self.globals().find(|handler| handler.name == name), name, self.right())?;
-        match name {
-            "stop" => {
-                // As Click has it, a text that is no number counts as one.
-                let count = parse_integer(value).and_then(|count| i32::try_from(count).ok());
-                self.driver.adjust(count.unwrap_or(1).saturating_neg());
-                Ok(String::new())
-            }
-            TIMEWARP if !self.clock.is_simulated() => {
-                self.clock.set_pace(pace(value)?);
-                Ok(String::new())
-            }
-            HOTCONFIG if self.may_be_replaced() => {
-                self.replace_unattended(value).map(|()| String::new())
-            }
-            _ => Err(HandlerError::NotWritable(name.into())),
-        }
-    }
-
-    /// Reads a handler of an element that is on this worker.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such handler, or it cannot be read now.
-    pub fn read_here(
-        &mut self,
-        element: usize,
-        name: &str,
-        parameter: &str,
-    ) -> Result<String, HandlerError> {
-        let (handler, own) = self.handler_of(element, name).unzip();
-        let right = self.right();
-        check_read(handler, &self.plan.elements[element].name, name, parameter, right)?;
-        if own == Some(false) {
-            return Ok(self.read_common(element, name));
-        }
-        let call = self.call(element, |found, cx| found.read(cx, name, parameter));
-        call.unwrap_or_else(|| Err(HandlerError::Busy(self.plan.elements[element].name.clone())))
-    }
-
-    /// Writes a handler of an element that is on this worker. While the element is at work, as for
-    /// packets that it pulls, the write is put off until it is done, and a refusal then goes to the
-    /// console.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such handler, or the element refuses.
-    pub fn write_here(
-        &mut self,
-        element: usize,
-        name: &str,
-        value: &str,
-    ) -> Result<String, HandlerError> {
-        let (handler, own) = self.handler_of(element, name).unzip();
-        check_write(handler, name, self.right())?;
-        // An element that shows its configuration as it is now is still made
-        // anew when that is written.
-        match (name, own) {
-            (TICKETS, Some(false)) => return self.write_tickets(element, value),
-            (HOME_THREAD, Some(false)) => return self.write_home_thread(element, value),
-            (CONFIG, _) | (_, Some(false)) => {
-                return self.reconfigure(element, value).map(|()| String::new());
-            }
-            _ => {}
-        }
-        match self.call(element, |found, cx| found.write(cx, name, value)) {
-            Some(answer) => answer,
-            None => {
-                let (name, value) = (name.to_owned(), value.to_owned());
-                self.deferred_writes.push(LateWrite { element, name, value, right: self.right() });
-                Ok(String::new())
-            }
-        }
-    }
-
-    /// Sets the share of the task of an element, in Click's words where it cannot be had.
-    fn write_tickets(&mut self, element: usize, value: &str) -> Result<String, HandlerError> {
-        let wanted = parse_integer(value.trim());
-        let wanted = wanted.ok_or_else(|| HandlerError::refused("syntax error"))?;
-        let tickets = wanted.clamp(1, TICKETS_LIMIT.into()) as u32;
-        if wanted != i128::from(tickets) {
-            let name = &self.plan.elements[element].name;
-            let said = format!("While calling '{name}.{TICKETS} {value}':\n");
-            self.console().report(&format!("{said}  warning: tickets pinned at {tickets}\n"));
-        }
-        self.tasks.set_tickets(element, tickets);
-        Ok(String::new())
-    }
-
-    /// Says which thread the task of an element is on. Where threads are real it cannot be
-    /// another one than it is.
-    fn write_home_thread(&mut self, element: usize, value: &str) -> Result<String, HandlerError> {
-        let bad = || HandlerError::refused("bad thread");
-        let thread = parse_integer(value.trim()).and_then(|thread| usize::try_from(thread).ok());
-        let thread = thread.filter(|thread| *thread <= self.world.threads).ok_or_else(bad)?;
-        if self.world.workers > 1 && thread != self.worker() {
-            let name = &self.plan.elements[element].name;
-            return Err(HandlerError::refused(format!(
-                "'{name}' stays on worker {} while it runs; place it by StaticThreadSched and \
-                 replace the configuration",
-                self.worker()
-            )));
-        }
-        self.homes.insert(element, thread);
-        Ok(String::new())
-    }
-
-    /// Writes the handlers that were written while their elements were at work, by
-    /// packets they pulled.
-    #[cold]
-    pub(crate) fn write_late(&mut self) {
-        for LateWrite { element, name, value, right } in std::mem::take(&mut self.deferred_writes) {
-            let write = |cx: &mut Context| cx.write_here(element, &name, &value);
-            if let Err(error) = self.for_another(|cx| cx.with_right(right, write)) {
-                let text = format!("{}.{name}: {error}\n", self.plan.elements[element].name);
-                self.console().report(&text);
-            }
-        }
-    }
-
-    fn read_common(&self, element: usize, name: &str) -> String {
-        let at = &self.plan.elements[element];
-        match name {
-            "name" => at.name.clone(),
-            "class" => at.class.name.into(),
-            "config" => self.configs.get(&element).unwrap_or(&at.config).clone(),
-            "handlers" => self.handlers_text(element),
-            "ports" => self.ports_text(at),
-            "icounts" => self.icounts_text(element),
-            "scheduled" => self.tasks.is_scheduled(element).to_string(),
-            TICKETS => self.tasks.tickets(element).to_string(),
-            HOME_THREAD => {
-                let written = self.homes.get(&element).copied();
-                let home = written.or_else(|| self.world.homes.get(element).copied().flatten());
-                home.unwrap_or_else(|| self.worker()).to_string()
-            }
-            "ocounts" => self.ocounts_text(element),
-            _ => self.figures_text(element, name),
-        }
-    }
-
-    /// A handler of an element of this worker, and whether the element itself
-    /// carries it out.
-    pub(crate) fn handler_of(
-        &self,
-        element: usize,
-        name: &str,
-    ) -> Option<(&'static Handler, bool)> {
-        let class = self.plan.elements[element].class;
-        if let Some(own) = class.handlers.iter().find(|own| own.name == name) {
-            return Some((own, true));
-        }
-        if let Some(handler) = self.common_of(element).find(|handler| handler.name == name) {
-            return Some((handler, false));
-        }
-        let handler = self.runtimes.get(element)?.element.as_ref()?.handler(name)?;
-        Some((handler, true))
-    }
-
-    /// The handlers that all elements have, for one of this graph.
-    fn common_of(
-        &self,
-        element: usize,
-    ) -> impl DoubleEndedIterator<Item = &'static Handler> + use<> {
-        let PlanElement { class, inputs, outputs, .. } = &self.plan.elements[element];
-        let has_task = class.role != Role::Information
-            && !inputs.contains(&Processing::Push)
-            && !outputs.contains(&Processing::Pull);
-        common(class).map(move |handler| match handler.name {
-            TICKETS if has_task => &WRITTEN_TICKETS,
-            HOME_THREAD if has_task => &WRITTEN_HOME_THREAD,
-            _ => handler,
-        })
-    }
-
-    fn handlers_text(&self, element: usize) -> String {
-        let class = self.plan.elements[element].class;
-        let replaced = |common: &&Handler| class.handlers.iter().any(|own| own.name == common.name);
-        let common = self.common_of(element);
-        let fixed = common.filter(|common| !replaced(common)).chain(class.handlers);
-        let mut all: Vec<(String, &Handler)> =
-            fixed.map(|handler| (handler.name.to_owned(), handler)).collect();
-        if let Some(found) = &self.runtimes[element].element {
-            let more = found.handler_names().into_iter();
-            all.extend(more.filter_map(|name| found.handler(&name).map(|about| (name, about))));
-        }
-        listing(all.into_iter())
-    }
-
-    /// Packets that have arrived at each input. An element's packets are
-    /// counted, not those of its inputs: with several it is not known.
-    fn icounts_text(&self, at: usize) -> String {
-        match self.plan.elements[at].inputs.len() {
-            1 => format!("{}\n", self.stats().read().elements[at].packets),
-            inputs => "??\n".repeat(inputs),
-        }
-    }
-
-    /// Packets that have left by each output, known where they all have
-    /// arrived at an element that nothing else leads to.
-    fn ocounts_text(&self, at: usize) -> String {
-        let usage = self.stats().read();
-        let mut text = String::new();
-        for targets in &self.plan.elements[at].targets {
-            let only = match targets[..] {
-                [target] => Some(target.element),
-                _ => None,
-            };
-            let single = |target: &usize| matches!(&self.plan.elements[*target].sources[..], [sources] if sources.len() == 1);
-            let _ = match only.filter(single) {
-                Some(target) => writeln!(text, "{}", usage.elements[target].packets),
-                None => writeln!(text, "??"),
-            };
-        }
-        text
-    }
-
-    fn figures_text(&self, element: usize, name: &str) -> String {
-        let usage = &self.stats().read().elements[element];
-        match name {
-            "drops" => {
-                let mut text = String::new();
-                for (reason, count) in usage.drops_by_reason(self.plan.elements[element].class) {
-                    let _ = writeln!(text, "{count}\t{reason}");
-                }
-                text
-            }
-            _ => {
-                let per = usage.cycles_per_packet().unwrap_or(0.0);
-                let calls = usage.frames;
-                format!(
-                    "packets {}\nframes {calls}\ncycles {:.0}\ncycles_per_packet {per:.2}",
-                    usage.packets, usage.cycles
-                )
-            }
-        }
-    }
-
-    /// Click's format: the count of each side, then a line per port, with a
-    /// tilde for agnostic ones.
-    fn ports_text(&self, at: &PlanElement) -> String {
-        let mut text = String::new();
-        let codes = at.class.processing.split_once('/');
-        let (before, behind) = codes.unwrap_or((at.class.processing, at.class.processing));
-        let sides = [
-            ("input", &at.inputs, &at.sources, before),
-            ("output", &at.outputs, &at.targets, behind),
-        ];
-        for (side, ports, peers, codes) in sides {
-            let plural = if ports.len() == 1 { "" } else { "s" };
-            let _ = writeln!(text, "{} {side}{plural}", ports.len());
-            for (port, (processing, peers)) in ports.iter().zip(peers.iter()).enumerate() {
-                let kind = match processing {
-                    Processing::Push => "push",
-                    Processing::Pull => "pull",
-                };
-                // The last code holds for all further ports.
-                let code = codes.as_bytes().get(port).or(codes.as_bytes().last());
-                let tilde = if code == Some(&b'a') { "~" } else { "" };
-                let peers: Vec<String> = peers
-                    .iter()
-                    .map(|peer| {
-                        let name = &self.plan.elements[peer.element].name;
-                        match side {
-                            "input" => format!("{name} [{}]", peer.port),
-                            _ => format!("[{}] {name}", peer.port),
-                        }
-                    })
-                    .collect();
-                let _ = writeln!(text, "{kind}{tilde}\t-\t{}", peers.join(", "));
-            }
-        }
-        text
-    }
 }

@@ -14,18 +14,20 @@
 //!
 //! # Where things are
 //!
-//! From a flat graph to elements: `plan` (classes, port counts, push and pull ports), `arguments`,
-//! `make` and `value` (configuration strings to values), `names` (of addresses and ports),
-//! `schedule` (tickets), `build` (elements made and placed on workers), `router` (the whole, and
-//! its threads).
+//! Modules import those above them in this list, and none below.
 //!
-//! Elements: `class` (their description), `library` (all classes), `element` (the trait), `step`
-//! (work on each packet by itself), `fields` (arguments and handlers from a struct).
-//!
-//! While it runs: `engine` moves packets, wakes tasks and counts; `handler` and `call`
-//! read and write handlers, `off_worker` without a worker, `right` has the rights of handler calls; `control` is the handle others
-//! have on it, `hotconfig` puts another graph in its place, `console` is where text
-//! goes.
+//! - `right` (rights of handler calls), `error`, `console` (where text goes), `names` (of addresses
+//!   and ports), `schedule` (tickets); `arguments` and [`handler`]: their declarations, and the rules
+//!   by which texts are assigned to arguments and handlers may be called.
+//! - `runtime`: the mechanisms of a worker, which know no element.
+//! - `element`: the author's side. `class` (the description of a kind of element), the trait
+//!   [`Element`], `step` (work on each packet by itself), `fields` (arguments and handlers from a
+//!   struct), `value` and `builder` (configuration strings to values), `context` (the worker, as an
+//!   element sees it), `library` (all classes), `plan` (a graph checked against them).
+//! - `engine`: moves packets, wakes tasks, reads and writes handlers, replaces graphs. The methods of
+//!   `context` that call elements are its.
+//! - `options`, `build` (elements made and placed on workers), `control` (the handle others have on
+//!   a router), `router` (the whole, and its threads).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -33,64 +35,51 @@ extern crate self as linerate_graph;
 
 mod arguments;
 mod build;
-mod call;
-mod class;
-mod config_diagnostic;
 mod console;
 mod control;
 mod element;
 mod engine;
 mod error;
-mod fields;
 pub mod handler;
-mod hotconfig;
-mod library;
-mod make;
 mod names;
-mod off_worker;
-mod plan;
+mod options;
 mod right;
 mod router;
+mod runtime;
 mod schedule;
-mod step;
-mod value;
 
-pub use arguments::keyword as argument_keyword;
-pub use class::{
-    Access, Arg, Class, Copies, ElementStatements, Handler, Holds, Inert, Merge, Need, Role,
-    Signals,
-};
+pub use arguments::{Arg, Holds, Need, keyword as argument_keyword};
 pub use console::{Console, Listener};
 pub use control::{Control, LivenessProbe};
-pub use element::{Element, Next};
-pub use engine::{
-    Clock, Context, Driver, ElementUsage, Outputs, Rank, TICKETS_DEFAULT, TICKETS_LIMIT, TimeSpeed,
-    Usage, WorkerStats,
+pub use element::{
+    AccessMode, Arguments, BuildContext, Class, Context, Copies, DuplicateClass, Element,
+    ElementBuilder, ElementStatements, Exit, Exits, Inert, Library, Loaded, Next, OffWorker,
+    PerPacket, Plan, PlanElement, Processing, Reads, Scope, Setting, SharedValues, Signals, Step,
+    Verdict, Writes, derive, flow_outputs, load, unquoted,
+    value::{
+        Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
+        Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,
+        Text, UdpPort, Value, Word, integer_in, parse_bandwidth, parse_bool, parse_integer,
+        parse_port, parse_time, parse_u32,
+    },
 };
+pub use engine::{Answer, ConfigReader, Replacement};
 pub use error::{BuildError, HandlerError, HandlerResult};
-pub use fields::{Arguments, Setting, derive};
-pub use hotconfig::{ConfigReader, Replacement};
-pub use library::{DuplicateClass, Library};
+pub use handler::{Access, Handler, Merge};
 pub use linerate_graph_derive::Arguments;
 /// Configuration language.
 pub use linerate_language as lang;
 /// Packets and frames, so that a crate of elements needs no other.
 pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
-pub use make::{BuildContext, ElementBuilder, Replica, Scope, SharedValues, unquoted};
 pub use names::{
     Addresses, Names, device_ipv4, ethers_lookup, known_port, known_protocol, system_host,
     system_network, system_port,
 };
-pub use off_worker::{Answer, OffWorker};
-pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
+pub use options::Options;
 pub use right::Right;
-pub use router::{Options, Router};
-pub use schedule::Schedule;
-pub use step::{AccessMode, Exit, Exits, PerPacket, Reads, Step, Verdict, Writes};
-pub use value::{
-    Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
-    Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,
-    Text, UdpPort, Value, Word, integer_in, parse_bandwidth, parse_bool, parse_integer, parse_port,
-    parse_time, parse_u32,
+pub use router::Router;
+pub use runtime::{
+    Clock, Driver, ElementUsage, Outputs, Rank, Replica, Role, TimeSpeed, Usage, WorkerStats,
 };
+pub use schedule::{Schedule, TICKETS_DEFAULT, TICKETS_LIMIT};

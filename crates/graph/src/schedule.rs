@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::engine::{TICKETS_DEFAULT, TICKETS_LIMIT};
+/// Tickets of a task that `ScheduleInfo` does not name.
+pub const TICKETS_DEFAULT: u32 = 1024;
+/// Most tickets a task can have.
+pub const TICKETS_LIMIT: u32 = 1 << 15;
 
 /// Tickets given for elements and compounds.
 #[derive(Debug, Default)]

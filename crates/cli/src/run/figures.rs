@@ -83,7 +83,7 @@ impl Figures {
 
     /// Reasons packets were dropped for, and how many, of one element.
     pub(super) fn drops(&self, element: usize, usage: &ElementUsage) -> Vec<(&'static str, u64)> {
-        let all = usage.drops_by_reason(self.plan.elements[element].class);
+        let all = usage.drops_by_reason(self.plan.elements[element].class.drops);
         all.filter(|(_, count)| *count > 0).collect()
     }
 

@@ -115,7 +115,7 @@ impl<'a> Trial<'a> {
     /// Runs a graph and reads the element's handlers.
     fn run(&self, mut router: Router, parameters: &[&str]) {
         router.run();
-        for handler in handler::common(self.class).chain(self.class.handlers) {
+        for handler in self.class.common_handlers().chain(self.class.handlers) {
             let parameters = if handler.parameter { parameters } else { &[""] };
             for parameter in parameters.iter().filter(|_| handler.access.reads()) {
                 let _ = router.read(&format!("{}.{}", self.name(), handler.name), parameter);
@@ -149,7 +149,7 @@ impl<'a> Trial<'a> {
     }
 
     fn try_handlers(&self) {
-        let all = handler::common(self.class).chain(self.class.handlers);
+        let all = self.class.common_handlers().chain(self.class.handlers);
         for handler in all.filter(|handler| handler.access.writes()) {
             let what = |value: &str| {
                 let (class, config) = (self.class.name, self.config());

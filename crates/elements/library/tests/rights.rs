@@ -34,7 +34,7 @@ fn a_handler_for_the_configuration_is_written_where_the_class_says_so() {
         if own.is_some_and(|own| own.access != Access::Read) {
             assert_eq!(class.reconfigured, Some(Right::Write), "{}", class.name);
         }
-        let config = linerate_graph::handler::find(class, "config").unwrap();
+        let config = class.handler("config").unwrap();
         assert_eq!(config.access.writes(), class.reconfigured.is_some(), "{}", class.name);
         if let Some(right) = class.reconfigured {
             assert_eq!(config.write_right, right, "{}", class.name);

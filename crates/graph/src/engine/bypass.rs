@@ -5,11 +5,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{
-    context::Context,
-    outputs::{InputId, NOWHERE, Span},
+use crate::{
+    element::{Context, Processing},
+    lang::PortRef,
+    runtime::outputs::{InputId, NOWHERE, Span},
 };
-use crate::{lang::PortRef, plan::Processing};
 
 impl Context {
     /// Lets packets pass the element at work from now on: packets for its push input `i` go where

@@ -20,8 +20,10 @@ use std::{
     time::Duration,
 };
 
-use super::{Context, hub::Hub, wiring::Placement};
-use crate::{element::Element, plan::Plan};
+use crate::{
+    element::{Context, Element, Plan},
+    runtime::placement::Placement,
+};
 
 /// Interval at which a worker that waits at the barrier checks its mailbox.
 const CHECK: Duration = Duration::from_millis(1);
@@ -29,7 +31,7 @@ const CHECK: Duration = Duration::from_millis(1);
 impl Context {
     /// Runs the jobs that change the graph as a whole.
     pub(crate) fn change(&mut self) {
-        let hub: Hub = self.hub.clone();
+        let hub = self.hub.clone();
         for job in hub.take_changes(self.worker) {
             job(self);
             self.drain();

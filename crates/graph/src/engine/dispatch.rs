@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use linerate_memory::Frame;
 
-use super::{
-    account::{ENGINE, WorkerStats},
-    context::{Context, Limit},
-    node_runtime::{Input, NodeRuntime, SendLimit},
-    outputs::{InputId, NOWHERE},
-    tasks::TaskState,
+use crate::{
+    element::{Context, Element, Next, NodeRuntime},
+    runtime::{
+        account::{ENGINE, WorkerStats},
+        node::{Input, Limit, SendLimit},
+        outputs::{InputId, NOWHERE},
+        tasks::TaskState,
+    },
 };
-use crate::element::{Element, Next};
 
 /// Steps of packets on the way before they are taken to go round in circles: more
 /// than any graph has for the packets of a frame, a few milliseconds.
@@ -511,7 +512,7 @@ impl Context {
     }
 
     /// Returns the number of turns a task has taken at least when it has had the last packet that
-    /// it took ([`arrival_times`](super::arrival_times)).
+    /// it took ([`arrival_times`](crate::runtime::arrival_times)).
     #[cold]
     #[inline(never)]
     fn keep_pace(&mut self, task: usize, mut turns: u32) -> u32 {

@@ -4,7 +4,7 @@
 //! Frames go through a graph element by element. That shows only where an element looks at another
 //! one ([`Class::observes_state_of`](crate::Class::observes_state_of)), or where several write to
 //! the console: a packet must then have come to all of them before the next comes to any. Such
-//! elements form a group, and the engine serves the group as one ([`pending`](super::pending)); the
+//! elements form a group, and the engine serves the group as one ([`pending`](crate::runtime::pending)); the
 //! elements around them keep whole frames.
 //!
 //! Packets that must even go all the way one by one are found here, too: where a packet can change
@@ -12,10 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::{
-    class::Copies,
-    plan::{Plan, Processing},
-};
+use crate::element::{Copies, Plan, Processing};
 
 /// A disjoint-set forest (union-find) of elements: each set has a member that represents it.
 #[derive(Debug)]

@@ -17,41 +17,14 @@
 
 use std::collections::HashSet;
 
-use super::{
-    context::{Context, Limit, Node},
-    tasks::Turn,
+use crate::{
+    element::{Context, Plan, PlanElement, Processing},
+    runtime::{
+        node::{Limit, Node},
+        pacing::{PacingPeer, PacingRole, Search},
+        tasks::Turn,
+    },
 };
-use crate::plan::{Plan, PlanElement, Processing};
-
-/// A search for tasks that bring packets to another.
-#[derive(Debug, Default)]
-pub(crate) struct Search {
-    /// How many there have been.
-    number: u64,
-    /// Tasks whose feeders have not been looked at. Empty between searches, kept for its capacity.
-    open: Vec<usize>,
-}
-
-/// A task that another one does not run ahead of.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PacingPeer {
-    task: usize,
-    /// The queue that both come to.
-    store: usize,
-    /// The part that `task` has there.
-    part: PacingRole,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PacingRole {
-    /// It sends packets there that may find no room; whether the first that is taken out wakes it
-    /// when the queue is full.
-    Overruns { is_woken: bool },
-    /// It sends packets there, and bursts of it may find no room.
-    Fills { is_woken: bool },
-    /// It takes packets out, bursts at once, and sends them to where others wait.
-    Empties,
-}
 
 /// Finds the tasks that each one must not run ahead of. `pulled` are the queues it takes packets
 /// out of.

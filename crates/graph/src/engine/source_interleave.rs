@@ -4,7 +4,7 @@
 //! takes many turns at once; where that would be seen, because packets of another
 //! source come to the same elements before they wait, both take as many turns in one
 //! round, and their packets are numbered as if they had come in turns: where they
-//! meet, they are in that order ([`order`](super::order)).
+//! meet, they are in that order ([`order`](crate::runtime::order)).
 //!
 //! Where packets come from outside ([`Class::external_input`](crate::Class::external_input)) the
 //! order of turns packet by packet is unknown, and each source runs by itself.
@@ -13,16 +13,10 @@ use std::collections::HashMap;
 
 use linerate_memory::Frame;
 
-use super::{
-    account::ENGINE,
-    context::Context,
-    node_runtime::SendLimit,
-    ordering_domains::{Groups, Sets, pushed_to},
-    outputs::NOWHERE,
-};
+use super::ordering_domains::{Groups, Sets, pushed_to};
 use crate::{
-    element::Next,
-    plan::{Plan, Processing},
+    element::{Context, Next, Plan, Processing},
+    runtime::{account::ENGINE, node::SendLimit, outputs::NOWHERE},
 };
 
 /// By element: the sources with which it takes its turns, itself among them; empty for elements

@@ -5,23 +5,7 @@ use std::time::{Duration, Instant};
 use linerate_port::{Interest, Wake};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::context::Context;
-
-/// Lists that are filled anew at every poll. They are kept, so that a poll
-/// allocates only when there is more to wait for than ever before.
-#[derive(Default)]
-pub(crate) struct Lists {
-    /// By element: whether it is asked for the events it waits for.
-    asked: Vec<bool>,
-    /// Elements that have it.
-    ready: Vec<usize>,
-    /// When others have it.
-    due: Vec<(Instant, usize)>,
-    /// Empty between polls.
-    polled: Vec<PollFd<'static>>,
-    /// Elements of the descriptors; the first descriptor is no element's.
-    owners: Vec<usize>,
-}
+use crate::{element::Context, runtime::waiting::Lists};
 
 impl Context {
     /// Waits, at most for `timeout`, for the descriptors of the waiting and the idle tasks; wakes

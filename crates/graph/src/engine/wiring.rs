@@ -6,116 +6,72 @@ use std::{
 };
 
 use super::{
-    account::WorkerStats,
-    context::{Limit, Listeners, Node},
-    node_runtime::{Input, NodeRuntime, SendLimit},
     ordering_domains::{Groups, find_one_by_one, pushed_to},
-    outputs::{InputId, NOWHERE, Outputs, Span},
     pacing::{connect_observed, connect_pacing_peers, keeps_back},
-    pending::InputService,
     source_interleave::find_companions,
 };
 use crate::{
-    class::Copies,
-    make::Replica,
-    plan::{Plan, PlanElement, Processing},
+    element::{Copies, NodeRuntime, Plan, PlanElement, Processing},
+    runtime::{
+        account::WorkerStats,
+        node::{Input, Limit, Listeners, Node, SendLimit},
+        outputs::{InputId, NOWHERE, Outputs, Span},
+        pending::InputService,
+        placement::{Placement, Reachability},
+    },
 };
 
-/// Placement of each element's work on the workers.
-#[derive(Debug)]
-pub(crate) struct Placement {
-    /// By worker and element.
-    reached: Vec<Vec<Reachability>>,
+/// Places the elements that start something where `assigned` says, and with each of them those it
+/// pushes to and pulls from. An element several workers come to gets a replica on each.
+pub(crate) fn place(plan: &Plan, workers: usize, assigned: &[Option<usize>]) -> Placement {
+    let mut reached = vec![vec![Reachability::default(); plan.elements.len()]; workers];
+    for (at, element) in plan.elements.iter().enumerate() {
+        let pushed = element.inputs.contains(&Processing::Push);
+        let pulled = element.outputs.contains(&Processing::Pull);
+        if pushed || pulled {
+            continue;
+        }
+        match assigned[at] {
+            Some(worker) => reach(plan, at, &mut reached[worker.min(workers - 1)]),
+            None if element.class.replicates => {
+                reached.iter_mut().for_each(|worker| reach(plan, at, worker));
+            }
+            None => reach(plan, at, &mut reached[0]),
+        }
+    }
+    // Elements to which nothing leads are somewhere all the same: they have handlers.
+    for at in 0..plan.elements.len() {
+        if reached.iter().all(|worker| !worker[at].present) {
+            reach(plan, at, &mut reached[assigned[at].unwrap_or(0).min(workers - 1)]);
+        }
+    }
+    Placement::new(reached)
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Reachability {
-    present: bool,
-    pushed: bool,
-    pulled: bool,
-}
-
-impl Placement {
-    /// Places the elements that start something where `assigned` says, and with each of them those
-    /// it pushes to and pulls from. An element several workers come to gets a replica on each.
-    pub(crate) fn new(plan: &Plan, workers: usize, assigned: &[Option<usize>]) -> Placement {
-        let nothing = vec![Reachability::default(); plan.elements.len()];
-        let mut placement = Placement { reached: vec![nothing; workers] };
-        for (at, element) in plan.elements.iter().enumerate() {
-            let pushed = element.inputs.contains(&Processing::Push);
-            let pulled = element.outputs.contains(&Processing::Pull);
-            if pushed || pulled {
-                continue;
-            }
-            match assigned[at] {
-                Some(worker) => placement.reach(plan, worker.min(workers - 1), at),
-                None if element.class.replicates => {
-                    (0..workers).for_each(|worker| placement.reach(plan, worker, at));
-                }
-                None => placement.reach(plan, 0, at),
-            }
+/// Places an element on a worker, and those it pushes to and pulls from.
+fn reach(plan: &Plan, element: usize, reached: &mut [Reachability]) {
+    let mut open = vec![element];
+    while let Some(at) = open.pop() {
+        if std::mem::replace(&mut reached[at].present, true) {
+            continue;
         }
-        // Elements to which nothing leads are somewhere all the same: they have handlers.
-        for at in 0..plan.elements.len() {
-            if placement.reached.iter().all(|worker| !worker[at].present) {
-                placement.reach(plan, assigned[at].unwrap_or(0).min(workers - 1), at);
-            }
-        }
-        placement
-    }
-
-    fn reach(&mut self, plan: &Plan, worker: usize, element: usize) {
-        let reached = &mut self.reached[worker];
-        let mut open = vec![element];
-        while let Some(at) = open.pop() {
-            if std::mem::replace(&mut reached[at].present, true) {
-                continue;
-            }
-            let element = &plan.elements[at];
-            for (port, targets) in element.targets.iter().enumerate() {
-                if element.outputs[port] == Processing::Push {
-                    for target in targets {
-                        reached[target.element].pushed = true;
-                        open.push(target.element);
-                    }
-                }
-            }
-            for (port, sources) in element.sources.iter().enumerate() {
-                if element.inputs[port] == Processing::Pull {
-                    for source in sources {
-                        reached[source.element].pulled = true;
-                        open.push(source.element);
-                    }
+        let element = &plan.elements[at];
+        for (port, targets) in element.targets.iter().enumerate() {
+            if element.outputs[port] == Processing::Push {
+                for target in targets {
+                    reached[target.element].pushed = true;
+                    open.push(target.element);
                 }
             }
         }
-    }
-
-    /// The workers that have a replica of an element.
-    pub(crate) fn workers_of(&self, element: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.reached.len()).filter(move |worker| self.reached[*worker][element].present)
-    }
-
-    /// The parts of an element, one per worker that has one.
-    pub(crate) fn parts(&self, element: usize) -> Vec<Replica> {
-        (0..self.reached.len()).filter_map(|worker| self.replica(worker, element)).collect()
-    }
-
-    /// The workers besides `worker` that have a replica of an element.
-    fn others_of(&self, element: usize, worker: usize) -> Vec<usize> {
-        self.workers_of(element).filter(|other| *other != worker).collect()
-    }
-
-    /// Returns a worker's part of an element's work.
-    pub(crate) fn replica(&self, worker: usize, element: usize) -> Option<Replica> {
-        let Reachability { present, pushed, pulled } = self.reached[worker][element];
-        present.then(|| Replica {
-            worker,
-            index: self.workers_of(element).position(|at| at == worker).unwrap_or(0),
-            count: self.workers_of(element).count(),
-            pushed,
-            pulled,
-        })
+        for (port, sources) in element.sources.iter().enumerate() {
+            if element.inputs[port] == Processing::Pull {
+                for source in sources {
+                    reached[source.element].pulled = true;
+                    open.push(source.element);
+                }
+            }
+        }
     }
 }
 
@@ -250,7 +206,7 @@ pub(crate) fn wire(
     let Numbered { inputs, places, ids } = number_inputs(plan, &groups);
     let one_by_one = find_one_by_one(plan, &groups);
     let single_packets = outputs.limit() == 1;
-    let here = |element: usize| placement.reached[worker][element].present;
+    let here = |element: usize| placement.is_on(worker, element);
     let mut nodes: Vec<Node> = Vec::with_capacity(plan.elements.len());
     let mut runtimes = Vec::with_capacity(plan.elements.len());
     for (at, element) in plan.elements.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use linerate_memory::Frame;
 use linerate_worker::{Idle, Sleeper};
 
-use super::{Context, clock::END, hub::Hub};
+use crate::{element::Context, runtime::clock::END};
 
 /// Task runs in an iteration of the loop: between checks of timers and mailbox.
 const RUNS: usize = 32;
@@ -59,13 +59,25 @@ impl Context {
 
     /// Runs the jobs of others, except changes of the graph as a whole.
     pub(crate) fn run_jobs(&mut self) {
-        let hub: Hub = self.hub.clone();
+        let hub = self.hub.clone();
         for job in hub.take(self.worker) {
             self.for_another(|cx| {
                 job(cx);
                 cx.drain();
             });
         }
+    }
+
+    /// Calls the elements that asked for it when there is nothing to do.
+    fn call_idlers(&mut self) {
+        let mut idlers = std::mem::take(&mut self.idlers);
+        for element in idlers.drain(..) {
+            self.call(element, |element, cx| element.idle(cx));
+        }
+        // Those that have asked again.
+        idlers.append(&mut self.idlers);
+        self.idlers = idlers;
+        self.drain();
     }
 
     fn run_due_timers(&mut self, frame: &mut Frame) -> bool {

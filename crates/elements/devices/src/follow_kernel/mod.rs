@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use linerate_graph::{
     Answer, Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError,
-    HandlerRef, HandlerResult, Next, Role, handler::find,
+    HandlerRef, HandlerResult, Next, Role,
 };
 use linerate_host::interface::{MAIN_TABLE, Prefix};
 use linerate_memory::Frame;
@@ -277,7 +277,7 @@ fn table(make: &mut ElementBuilder<'_>, argument: &str, name: &str) -> Option<Ta
     let found = make.parse::<ElementRef>(name).map_err(|error| format!("{argument}: {error}"));
     let ElementRef(element) = found.map_err(|error| make.error(error)).ok()?;
     let class = make.plan().elements[element].class;
-    let has = |handler: &str| find(class, handler).is_some_and(|found| found.access.writes());
+    let has = |handler: &str| class.handler(handler).is_some_and(|found| found.access.writes());
     let of = |handler: &str| HandlerRef { element: Some(element), handler: handler.into() };
     // Where there is no `set`, `add` changes a route as well.
     match (["set", "add"].into_iter().find(|handler| has(handler)), has("remove")) {
@@ -302,7 +302,7 @@ fn device(make: &ElementBuilder<'_>, text: &str) -> Result<Named, String> {
         Some(name) => {
             let ElementRef(element) = make.parse(name)?;
             let class = make.plan().elements[element].class;
-            if ["insert", "delete"].iter().any(|handler| find(class, handler).is_none()) {
+            if ["insert", "delete"].iter().any(|handler| class.handler(handler).is_none()) {
                 return Err(format!("'{name}' has no neighbours that can be changed"));
             }
             Some(element)
