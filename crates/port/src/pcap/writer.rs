@@ -8,7 +8,11 @@
 //! in the file: the kernel then neither reads nor clears a page to fill the rest of it, and can
 //! take large pages, which halves the cost where it does. A process that is killed loses the bytes
 //! in the buffer and may leave a cut-off record, which readers recognise.
+//!
+//! A file that has contents keeps them until the first bytes are written: a program that opens it and
+//! fails before it has a packet has destroyed nothing.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -73,6 +77,8 @@ pub struct Counts {
 pub struct Writer {
     file: PathBuf,
     sink: Box<dyn Write + Send>,
+    /// The file, as long as it has its former contents.
+    filled: Option<File>,
     buffer: Vec<u8>,
     /// Bytes of the buffer up to the end of the block of the file that is being collected.
     block: usize,
@@ -103,6 +109,9 @@ impl std::fmt::Debug for Writer {
 impl Writer {
     /// Creates a capture file, replacing one of the same name; `-` is standard output.
     ///
+    /// One that is there is emptied with the first [`Writer::flush`] or block, or by
+    /// [`Writer::finish`], and stays as it is if the writer is dropped before without a record.
+    ///
     /// # Errors
     ///
     /// The file cannot be created or written, or this process reads it.
@@ -113,7 +122,15 @@ impl Writer {
             files::check_open_unread(io::stdout()).map_err(wrong)?;
             return Self::new(io::stdout(), path, options);
         }
-        Self::new(files::create(path).map_err(wrong)?, path, options)
+        let file = files::open_to_write(path).map_err(wrong)?;
+        let about = file.metadata().map_err(wrong)?;
+        if !about.is_file() || about.len() == 0 {
+            return Self::new(file, path, options);
+        }
+        let filled = file.try_clone().map_err(wrong)?;
+        let mut writer = Self::with_header(file, path, options);
+        writer.filled = Some(filled);
+        Ok(writer)
     }
 
     /// Writes a capture to any sink of bytes; `file` is its name in errors.
@@ -128,9 +145,21 @@ impl Writer {
         file: impl Into<PathBuf>,
         options: &Options,
     ) -> Result<Self, Error> {
+        let mut writer = Self::with_header(sink, file, options);
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// A writer that has collected the header.
+    fn with_header(
+        sink: impl Write + Send + 'static,
+        file: impl Into<PathBuf>,
+        options: &Options,
+    ) -> Self {
         let mut writer = Self {
             file: file.into(),
             sink: Box::new(sink),
+            filled: None,
             buffer: Vec::with_capacity(2 * BLOCK),
             block: BLOCK,
             format: options.format,
@@ -150,8 +179,7 @@ impl Writer {
                 writer.interface(options.interface.as_deref());
             }
         }
-        writer.flush()?;
-        Ok(writer)
+        writer
     }
 
     /// Writes one packet of which `data` was captured and which had `orig_len` bytes on the wire.
@@ -228,7 +256,10 @@ impl Writer {
 
     /// Hands over the first `length` bytes collected.
     fn write_front(&mut self, length: usize) -> Result<(), Error> {
-        let result = self.sink.write_all(&self.buffer[..length]).and_then(|()| self.sink.flush());
+        let emptied = self.filled.take().map_or(Ok(()), |file| empty(&file));
+        let result = emptied
+            .and_then(|()| self.sink.write_all(&self.buffer[..length]))
+            .and_then(|()| self.sink.flush());
         if let Err(source) = result {
             self.buffer.clear();
             self.closed = true;
@@ -415,8 +446,17 @@ impl Writer {
     }
 }
 
+/// Empties a file, unless this process has begun to read it.
+fn empty(file: &File) -> io::Result<()> {
+    files::check_open_unread(file)?;
+    file.set_len(0)
+}
+
 impl Drop for Writer {
     fn drop(&mut self) {
+        if self.filled.is_some() && self.records == 0 {
+            return;
+        }
         // An error cannot be reported from here; `finish` reports it.
         let _ = self.close();
     }

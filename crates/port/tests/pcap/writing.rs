@@ -180,6 +180,30 @@ proptest! {
     }
 }
 
+#[test]
+fn a_file_keeps_its_contents_until_there_is_something_to_write() {
+    let directory = Directory::new("kept");
+    let path = directory.0.join("old.pcap");
+    let (old, options) = (b"what was there", Options::new(Format::Pcap));
+    std::fs::write(&path, old).unwrap();
+    let dropped = Writer::create(&path, &options).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), old);
+    drop(dropped);
+    assert_eq!(std::fs::read(&path).unwrap(), old);
+
+    // An empty capture is contents, too, and so is a record that is written when the writer goes.
+    assert_eq!(Writer::create(&path, &options).unwrap().finish().unwrap(), 24);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 24);
+    std::fs::write(&path, [7; 100]).unwrap();
+    let mut writer = Writer::create(&path, &options).unwrap();
+    writer.write(0, 4, &[1, 2, 3, 4]).unwrap();
+    drop(writer);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 24 + 16 + 4);
+    std::fs::write(&path, [7; 100]).unwrap();
+    Writer::create(&path, &options).unwrap().flush().unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 24);
+}
+
 /// Writes packets of 100 bytes, a second apart, and returns each file's name and records.
 fn rotated(name: &str, format: Format, limits: Limits, count: u64) -> Vec<(String, u64, u64)> {
     let directory = Directory::new(name);
