@@ -101,7 +101,7 @@ pub enum OpenError {
         /// The port.
         port: String,
         /// The action that was refused.
-        action: &'static str,
+        action: String,
         /// A remedy that would allow it.
         remedy: String,
     },

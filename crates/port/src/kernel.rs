@@ -39,6 +39,11 @@ impl OpenErrors {
         OpenError::Busy { port: self.port.clone(), reason }
     }
 
+    /// A file or its folder that cannot be used.
+    pub(crate) fn file(&self, reason: String) -> OpenError {
+        OpenError::File { port: self.port.clone(), reason }
+    }
+
     /// A step that failed, maybe because it takes privileges.
     pub(crate) fn failed(&self, step: &'static str) -> impl Fn(io::Error) -> OpenError {
         move |source| {
@@ -51,8 +56,8 @@ impl OpenErrors {
     }
 
     /// A step that the process may not do, and a remedy.
-    pub(crate) fn not_permitted(&self, action: &'static str, remedy: String) -> OpenError {
-        OpenError::Permission { port: self.port.clone(), action, remedy }
+    pub(crate) fn not_permitted(&self, action: impl Into<String>, remedy: String) -> OpenError {
+        OpenError::Permission { port: self.port.clone(), action: action.into(), remedy }
     }
 
     /// An interface that cannot be used or changed.
@@ -65,8 +70,8 @@ impl OpenErrors {
             InterfaceError::Gone { interface } => {
                 OpenError::NoInterface { port, interface, hint: String::new() }
             }
-            InterfaceError::NotPermitted { action, .. } => {
-                self.not_permitted(action, self.remedy.clone())
+            InterfaceError::NotPermitted { action, interface, .. } => {
+                self.not_permitted(format!("{action} interface {interface}"), self.remedy.clone())
             }
             InterfaceError::System { step, source } => OpenError::System { port, step, source },
         }

@@ -118,8 +118,9 @@ impl Promiscuous {
     ///
     /// Without `CAP_NET_RAW`, or when the interface has gone.
     pub fn enable(link: &Link) -> Result<Promiscuous, InterfaceError> {
-        let failed =
-            |source| InterfaceError::change("make promiscuous", &link.name, "CAP_NET_RAW", source);
+        let failed = |source| {
+            InterfaceError::change("receive all packets of", &link.name, "CAP_NET_RAW", source)
+        };
         // Of no protocol, so no packet is queued on it.
         let socket = socket_with(
             rustix::net::AddressFamily::PACKET,

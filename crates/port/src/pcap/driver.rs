@@ -4,10 +4,11 @@
 //! writes only to a file named by `out`, so that a file is never overwritten by mistake. `-` is
 //! standard input or output.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::error::Error;
+use super::error::{Error, Fault};
 use super::pace::{Pace, Rate};
 use super::record::{Output, Recorder, wall_clock};
 use super::replay::{Replay, Segment};
@@ -222,9 +223,9 @@ A file to be looped is read into memory first if it is not larger than 1 GiB.",
 };
 
 fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let file = |reason: String| OpenError::File { port: uri.to_string(), reason };
     if uri.name().is_empty() {
-        return Err(file("no file is named; write pcap:FILE, or pcap:- for a pipe".into()));
+        let reason = "no file is named; write pcap:FILE, or pcap:- for a pipe";
+        return Err(UriError::Syntax { uri: uri.to_string(), reason }.into());
     }
     let mut options = uri.options(DRIVER.options);
     let replay =
@@ -267,6 +268,13 @@ fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
 
 fn open_error(uri: &PortUri, error: &Error) -> OpenError {
     let Error { file, fault } = error;
+    if let Fault::Open(source) = fault
+        && source.kind() == io::ErrorKind::PermissionDenied
+    {
+        let action = format!("open {}", file.display());
+        let remedy = "check its permissions and those of its folders".into();
+        return OpenError::Permission { port: uri.to_string(), action, remedy };
+    }
     let reason = if file == Path::new(uri.name()) { fault.to_string() } else { error.to_string() };
     OpenError::File { port: uri.to_string(), reason }
 }
@@ -617,6 +625,25 @@ mod tests {
         assert!(port.info.mode.contains("read as it is replayed"), "{}", port.info.mode);
         let port = open_port(&(sample() + "?segment=1500"), &pool, Direction::Receive).unwrap();
         assert!(port.info.mode.ends_with("cut to 1500 bytes"), "{}", port.info.mode);
+    }
+
+    #[test]
+    fn a_name_without_a_file_is_a_wrong_name() {
+        let error = open_port("pcap:", &pool(), Direction::Receive).unwrap_err();
+        assert!(matches!(error, OpenError::Uri(UriError::Syntax { .. })), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_opened_is_not_permitted() {
+        let uri = "pcap:/root/x.pcap".parse().unwrap();
+        let denied = Fault::Open(io::ErrorKind::PermissionDenied.into());
+        let error = open_error(&uri, &Error::new(Path::new("/root/x.pcap"), denied));
+        assert!(matches!(error, OpenError::Permission { .. }), "{error}");
+        assert_eq!(
+            error.to_string(),
+            "pcap:/root/x.pcap: not permitted to open /root/x.pcap; check its permissions and \
+             those of its folders"
+        );
     }
 
     #[test]

@@ -19,6 +19,9 @@ use rustix::{
 use super::address::Address;
 use crate::{error::OpenError, kernel::OpenErrors};
 
+/// The step that gives a socket its name.
+const BIND: &str = "bind the socket";
+
 /// Reason why a socket cannot be listened at.
 #[derive(Debug)]
 pub enum ListenError {
@@ -45,6 +48,8 @@ pub(crate) fn error(
         )),
         ListenError::NoSocket => errors
             .busy(format!("{address} is there and not a socket; choose another name or remove it")),
+        ListenError::System(BIND, source) if source.kind() == io::ErrorKind::NotFound => errors
+            .file(format!("the folder of {address} does not exist; make it, or choose another")),
         ListenError::System(step, source) => errors.failed(step)(source),
     }
 }
@@ -176,9 +181,9 @@ fn bind(
             }
             fs::remove_file(path)
                 .map_err(|error| ListenError::System("remove a stale socket", error))?;
-            rustix::net::bind(&socket, &name).map_err(system("bind the socket"))?;
+            rustix::net::bind(&socket, &name).map_err(system(BIND))?;
         }
-        Err(errno) => return Err(system("bind the socket")(errno)),
+        Err(errno) => return Err(system(BIND)(errno)),
     }
     if let (Some(Access(Some(mode))), Some(path)) = (access, address.path()) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode.bits()))

@@ -210,8 +210,9 @@ fn unusable_sockets_are_refused_with_advice() {
     let error = open(&format!("memif:{socket}?role=server&id=4"));
     assert!(matches!(error, OpenError::Busy { .. }), "{error}");
     assert!(error.to_string().contains("interface 4"), "{error}");
-    let error = open("memif:/nonesuch/m.sock?role=server").to_string();
-    assert!(error.contains("bind the socket"), "{error}");
+    let error = open("memif:/nonesuch/m.sock?role=server");
+    assert!(matches!(error, OpenError::File { .. }), "{error}");
+    assert!(error.to_string().contains("the folder of /nonesuch/m.sock does not"), "{error}");
     for (uri, text) in [
         ("memif:", "path of a socket"),
         ("memif:@?role=server", "path of a socket"),
