@@ -157,7 +157,7 @@ pub(super) struct RunOptions {
     pub(super) context: Context,
 }
 
-/// Runs a checked configuration on this thread, after writing handlers; the packets of element `at`
+/// Runs a checked configuration on this thread, after writing handlers; the calls of element `at`
 /// count.
 pub(super) fn run_plan(
     library: &Library,
@@ -181,15 +181,15 @@ pub(super) fn run_plan(
             .write(handler, value)
             .map_err(|error| Failure::void(format!("{handler}: {error}")))?;
     }
-    let ends = drive(&mut router, time, move |usage| usage.elements[at].packets)?;
+    let ends = drive(&mut router, time, move |usage| usage.elements[at].frames)?;
     let plan = router.control().plan();
     router.close();
     Ok(Windows { plan, at, ends })
 }
 
 /// Runs a router on this thread until it has had its core for some time, and reads its accounts at
-/// the ends of windows; goes on for a while if others have the core, or if none of the packets of
-/// `came` did.
+/// the ends of windows; goes on for a while if others have the core, or if `came` has not grown by
+/// two: a window may end within a call, whose packets have come to some elements and not to others.
 pub(crate) fn drive(
     router: &mut Router,
     time: Duration,
@@ -212,7 +212,7 @@ pub(crate) fn drive(
         let is_enough = |ends: &[End]| {
             let came = |end: &End| came(&end.usage);
             let last = ends.last().filter(|last| last.on_core >= time);
-            ends.len() > count as usize && last.is_some_and(|last| came(last) > came(&ends[0]))
+            ends.len() > count as usize && last.is_some_and(|last| came(last) > came(&ends[0]) + 1)
         };
         while !is_enough(&ends) && (ends.len() <= count as usize || start.elapsed() < TIMEOUT) {
             thread::sleep(window);
