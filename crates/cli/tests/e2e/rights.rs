@@ -253,14 +253,17 @@ impl Victim {
     fn traces(&self) -> (String, Vec<String>, Vec<String>) {
         let listening =
             self.namespace.expect(["ss", "--listening", "--numeric", "--no-header", "-xtuw"]);
-        let mut listening: Vec<&str> = listening.lines().collect();
+        // The third column counts bytes that wait to be read.
+        let place = |line: &str| {
+            let columns = line.split_whitespace().enumerate();
+            let kept: Vec<&str> =
+                columns.filter(|(at, _)| *at != 2).map(|(_, word)| word).collect();
+            kept.join(" ")
+        };
+        let mut listening: Vec<String> = listening.lines().map(place).collect();
         listening.sort_unstable();
         let links = self.namespace.expect(["ip", "-brief", "link"]);
-        (
-            links,
-            listening.iter().map(|line| (*line).to_owned()).collect(),
-            files(Path::new(&self.own)),
-        )
+        (links, listening, files(Path::new(&self.own)))
     }
 }
 
