@@ -37,6 +37,8 @@ struct Simulated {
     /// The share of trials in which something else takes frames, and of these
     /// the share taken.
     disturbed: (f64, f64),
+    /// Whether the generator stands still in each fifth window.
+    stalls: bool,
     random: fastrand::Rng,
 }
 
@@ -48,6 +50,7 @@ impl Simulated {
             generator: 20e6,
             hiccups: 0.0,
             disturbed: (0.0, 0.0),
+            stalls: false,
             random: fastrand::Rng::with_seed(7),
         }
     }
@@ -69,7 +72,9 @@ impl Runner for Simulated {
             }
             frames.intended += phase.frames;
             frames.accepted += accepted;
-            windows.extend(vec![sent; (seconds / 0.01) as usize]);
+            let count = (seconds / 0.01) as usize;
+            windows
+                .extend((0..count).map(|at| if self.stalls && at % 5 == 0 { 0.0 } else { sent }));
             // The queue fills or empties at the difference of the rates.
             let growth = sent - self.capacity;
             let before = waiting;
@@ -187,6 +192,12 @@ fn the_platform_reports_its_own_loss() {
     assert!((noisy.limits.own_loss - 0.004).abs() < 1e-4, "{noisy:?}");
     assert!(!noisy.resolves(&Goal::ndr()) && !noisy.resolves(&Goal::pdr()));
     assert!(noisy.resolves(&Goal { loss_ratio: 0.02, ..Goal::pdr() }));
+
+    // A busy machine keeps the generator from its core in each fifth window.
+    let mut busy = Simulated { stalls: true, ..Simulated::new(50e6) };
+    let busy = platform(&mut busy, 0.1, None, None, &OPTIONS, &mut ignore).unwrap().unwrap();
+    assert_eq!((busy.limits.unloaded.low, busy.steady), (0.0, false));
+    assert!(busy.highest.get() > 1e6 && busy.limits.own_loss == 0.0, "{busy:?}");
 
     // Two trials at full speed, then as many as settle that no loss cannot be told.
     let mut noisy = Simulated { disturbed: (1.0, 0.004), ..Simulated::new(50e6) };
