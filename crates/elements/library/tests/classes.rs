@@ -119,6 +119,13 @@ const FOUND: &[&str] = &[
     // The reader of the second queue looked too seldom.
     "InfiniteSource(LIMIT 143) -> Vary(ether) -> SimpleQueue(5) -> Unqueue -> IP6Fragmenter(80)
         -> SimpleQueue(5) -> Unqueue -> Record",
+    // What one RED drops was waiting in the queue, for another in front of it.
+    "c :: AdaptiveRED(20, 0.1); InfiniteSource(LIMIT 36, BURST 40) -> v1 :: Vary(ip);
+        v1 -> [0] c; q2 :: FrontDropQueue(30);
+        c [0] -> RED(2, 5, 0.3) -> q2 -> Unqueue() -> r3 :: Record",
+    "c :: RED(5, 20, 0.1); InfiniteSource(LIMIT 27, BURST 40) -> v1 :: Vary(ip);
+        v1 -> [0] c; q2 :: FrontDropQueue(30);
+        c [0] -> RED(2, 5, 0.3) -> q2 -> Unqueue() -> r3 :: Record",
 ];
 
 #[test]

@@ -68,3 +68,26 @@ fn a_queue_without_a_reader_overflows() {
     let (_, [lost, came]) = run(text, [], ["q.drops", "in.count"]);
     assert!(came >= 300_000 && lost > 250_000, "{lost} of {came}");
 }
+
+/// It counts what it lets through.
+#[test]
+fn frames_stay_whole_through_red_in_front_of_a_queue() {
+    let text = "FromPort(null:a?size=64) -> r :: RED(200, 500, 0.1) -> q :: Queue
+            -> Unqueue -> out :: Counter(COUNT_CALL 300000 stop) -> ToPort(null:out)";
+    let (frames, []) = run(text, ["r", "q", "out"], []);
+    for frames in &frames {
+        assert!(frames.mean_frame() > 100.0, "{frames:?}");
+    }
+}
+
+/// Another drops it: the queue never has more packets than the frame of 256 that finds it empty, and
+/// a few. Frames stay whole in front of both.
+#[test]
+fn red_does_not_count_what_another_drops() {
+    let text = "FromPort(null:a?size=64) -> in :: Counter(COUNT_CALL 300000 stop)
+            -> r :: RED(300, 600, 0.1) -> RED(2, 5, 0.5) -> q :: Queue -> RatedUnqueue(1000)
+            -> Discard";
+    let ([frames], [early, lost]) = run(text, ["in"], ["r.drops", "q.drops"]);
+    assert_eq!([early, lost], [0, 0]);
+    assert!(frames.mean_frame() > 100.0, "{frames:?}");
+}

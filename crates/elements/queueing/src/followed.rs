@@ -33,6 +33,12 @@ pub(super) fn followed(plan: &Plan, at: usize, pulls: bool) -> Vec<usize> {
     }
 }
 
+/// Returns true if an element can count the packets in the queues that it follows by those that it
+/// lets through: there is one queue, which no others reach past it.
+pub(super) fn counts(plan: &Plan, at: usize, pulls: bool) -> bool {
+    matches!(followed(plan, at, pulls)[..], [queue] if plan.changes_alone(at, queue))
+}
+
 /// The nearest queues on each path downstream of output 0, or upstream of the inputs.
 pub(super) fn nearest(plan: &Plan, element: usize, upstream: bool) -> Vec<usize> {
     let mut found = Vec::new();

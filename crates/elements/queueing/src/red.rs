@@ -4,14 +4,14 @@
 //! in Click's fixed point.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Processing,
-    Right, Scope, Value,
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Plan,
+    Processing, Right, Scope, Value,
 };
 use linerate_memory::Frame;
 
 use super::{
     FAMILY, TIMER,
-    followed::{self, followed, length, nearest},
+    followed::{self, counts, followed, length, nearest},
     wrong,
 };
 use linerate_kit::{
@@ -67,20 +67,31 @@ pub(super) const CLASS: Class = Class {
         Handler::value("config", "all arguments as they are now"),
     ],
     drops: &["early drop"],
-    observes: |plan, at| match plan.elements[at].inputs.first() {
+    observes: |plan, at| {
+        let pulls = is_pulled(plan, at);
         // A frame from outside meets the room left by others, see below.
-        Some(Processing::Push) if plan.is_live() => Vec::new(),
-        input => followed(plan, at, input == Some(&Processing::Pull)),
+        if plan.is_live() && !pulls { Vec::new() } else { followed(plan, at, pulls) }
+    },
+    observes_state_of: |plan, at| {
+        let pulls = is_pulled(plan, at);
+        if counts(plan, at, pulls) { Vec::new() } else { followed(plan, at, pulls) }
     },
     cost: "A look at each queue per frame, which is counted on packet by packet; a few \
         multiplications per packet. Tasks that fill or empty the queues take a turn at a time, so \
         that frames have one packet there; where packets come from ports and it is pushed to, \
-        frames stay whole.",
+        frames stay whole. Packets go to it and its queues one at a time where there are several \
+        queues, where elements in between may drop, copy, hold or divert packets, and where \
+        others come to the queue past it.",
     example: "InfiniteSource(LIMIT 10) -> RED(5, 20, 0.1) -> Queue -> Unqueue \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Red::new(make)),
     ..Class::here()
 };
+
+/// Returns true if packets are pulled from an element.
+fn is_pulled(plan: &Plan, at: usize) -> bool {
+    plan.elements[at].inputs.first() == Some(&Processing::Pull)
+}
 
 /// Values of the arguments.
 #[derive(Debug, Clone, Copy, Default)]
@@ -156,9 +167,12 @@ pub(super) struct Red {
     average: Average,
     queues: Vec<usize>,
     pulls: bool,
+    /// Whether it counts the packets in the queue by those that it lets through. Else each has come
+    /// to the queues before the next comes here.
+    counts: bool,
     /// Whether packets come from outside.
     live: bool,
-    /// A round, and the length of the queues with the packets let through in it.
+    /// A round, and the length of the queues in it, as far as it is known here.
     left: (u64, usize),
     /// Packets since the last drop; `None` below the limits.
     since: Option<u64>,
@@ -201,6 +215,7 @@ impl Red {
             average: Average::new(stability.min(16)),
             queues,
             pulls,
+            counts: counts(make.plan(), make.element(), pulls),
             live: make.plan().is_live(),
             left: (0, 0),
             since: None,
@@ -277,19 +292,25 @@ impl Element for Red {
         // In a pull path the frame has just left the queues, else it is about to go there: each
         // packet finds the length that those before it leave. Packets let through in this round may
         // not be there yet.
-        let mut size = match self.left {
-            (round, size) if round == cx.round() && !self.pulls && !cx.out.is_exact() => size,
+        let known = match self.left {
+            (round, size) if round == cx.round() && !self.pulls => Some(size),
+            _ => None,
+        };
+        let mut size = match known {
+            Some(size) if self.counts && !cx.out.is_exact() => size,
+            // A task that empties them before each frame from outside would do so before each packet.
+            Some(0) if self.live && !self.counts => 0,
             _ => self.size(cx) + if self.pulls { frame.len() } else { 0 },
         };
-        // A task that empties them before each frame from outside would do so before each packet.
-        let most = if self.live && size == 0 { 0 } else { self.capacity(cx) };
+        let comes_there = self.counts && !self.pulls && !(self.live && size == 0);
+        let most = if comes_there { self.capacity(cx) } else { 0 };
         let now = cx.steady();
         let mut keep = std::mem::take(&mut self.keep);
         keep.clear();
         for _ in 0..frame.len() {
             size -= usize::from(self.pulls);
             let drop = self.drops(size, now);
-            size += usize::from(!self.pulls && !drop && size < most);
+            size += usize::from(!drop && size < most);
             keep.push(!drop);
         }
         self.left = (cx.round(), size);
@@ -391,6 +412,50 @@ mod tests {
             .frame_limit(frame_limit);
             run.run();
             assert_eq!(["r.drops", "q.drops"].map(|handler| run.read(handler)), ["0", "192"]);
+        }
+    }
+
+    /// A queue is as long as it would be with packets one at a time: those that another RED drops,
+    /// or that go elsewhere, do not make it longer, those that come past the element do.
+    #[test]
+    fn frames_find_the_lengths_that_single_packets_find() {
+        let results = |graph: &str, frame_limit| {
+            let text = graph.replace("EARLY", "r :: RED(5, 20, 0.5, STABILITY 1)");
+            let mut run =
+                Run::new(&format!("{text}; Script(wait 1s, stop)")).frame_limit(frame_limit);
+            run.run();
+            ["r.drops", "q.length", "q.drops"].map(|handler| run.read(handler))
+        };
+        let source = "InfiniteSource(LIMIT 200, BURST 40)";
+        for (graph, drops_some) in [
+            ("EARLY -> q :: Queue(30) -> Idle", true),
+            ("EARLY -> Null -> Counter -> q :: FrontDropQueue(30) -> Idle", true),
+            ("EARLY -> RED(2, 5, 0.3) -> q :: Queue(30) -> Idle", false),
+            ("EARLY -> AdaptiveRED(10, 0.5) -> q :: FrontDropQueue(30) -> Idle", false),
+            ("EARLY -> t :: RoundRobinSwitch -> q :: Queue(30) -> Idle; t [1] -> Discard", true),
+            (
+                "EARLY -> t :: RoundRobinSwitch -> q :: Queue(9) -> Idle; \
+                 t [1] -> Queue(3) -> Idle",
+                true,
+            ),
+            ("EARLY -> t :: Tee -> q :: Queue(30) -> Idle; t [1] -> q", true),
+            ("t :: Tee -> EARLY -> q :: Queue(30) -> Idle; t [1] -> q", true),
+            ("t :: RoundRobinSwitch -> EARLY -> q :: Queue(30) -> Idle; t [1] -> q", true),
+            ("Queue(100) -> Unqueue(40) -> EARLY -> q :: Queue(30) -> Idle", true),
+            (
+                "p :: Queue(100) -> Unqueue(40) -> r :: RED(5, 20, 0.5, QUEUES p, STABILITY 1) \
+                 -> q :: Queue(30) -> Idle",
+                true,
+            ),
+            ("q :: Queue(100) -> EARLY -> Unqueue(40) -> Discard", true),
+            ("q :: Queue(100) -> RED(2, 5, 0.3) -> EARLY -> Unqueue(40) -> Discard", false),
+        ] {
+            let graph = format!("{source} -> {graph}");
+            let single = results(&graph, 1);
+            assert!(!drops_some || single[0] != "0", "{graph}: {single:?}");
+            for limit in [7, 32, 256] {
+                assert_eq!(results(&graph, limit), single, "{graph}, frames of {limit}");
+            }
         }
     }
 

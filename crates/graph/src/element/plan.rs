@@ -667,5 +667,7 @@ fn flow_ports(side: &str) -> Vec<FlowPort> {
     ports
 }
 
+mod ways;
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -336,11 +336,32 @@ pub(crate) fn pushed_to(plan: &Plan, element: usize) -> HashSet<usize> {
     seen
 }
 
+/// Returns true if an element gets packets of a task that takes them out of a queue, or off a link,
+/// whose state decides its treatment of them: packets taken together would all find it as the last of
+/// them has left it. It has no order in common with the element, which packets come to later.
+fn observes_behind_it(plan: &Plan, at: usize) -> bool {
+    let observed = (plan.elements[at].class.observes_state_of)(plan, at);
+    let takers = |other: usize| {
+        let element = &plan.elements[other];
+        let is_link = !element.inputs.is_empty()
+            && !element.inputs.contains(&Processing::Push)
+            && !element.outputs.contains(&Processing::Pull);
+        let takers = if element.is_queue() { plan.takers(other) } else { Vec::new() };
+        takers.into_iter().chain(is_link.then_some(other))
+    };
+    let takers: Vec<usize> = observed.into_iter().flat_map(takers).collect();
+    !takers.is_empty() && {
+        let before = plan.all_before([at]);
+        takers.iter().any(|taker| before.contains(taker))
+    }
+}
+
 /// By element: whether packets it sends by itself must go all the way one by one. So they must
 /// where a packet can come to an element that sends it by several outputs that meet again, there or
-/// behind queues, or that deals packets out in turns and may get it a second time, and a task where
-/// several of a group get the packets it pulls. Copies with places of their own are like packets
-/// that part, but for the tasks they wake: one packet wakes several.
+/// behind queues, or that deals packets out in turns and may get it a second time, or that looks at
+/// where it waited before, and a task where several of a group get the packets it pulls. Copies with
+/// places of their own are like packets that part, but for the tasks they wake: one packet wakes
+/// several.
 pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
     let all = 0..plan.elements.len();
     let demands = |at: usize| {
@@ -352,23 +373,14 @@ pub(crate) fn find_one_by_one(plan: &Plan, groups: &Groups) -> Vec<bool> {
             }
             Copies::Placed => groups.tasks_meet_behind(plan, at, true),
         };
-        copies_meet || class.order_dependent && pushed_to(plan, at).contains(&at)
+        copies_meet
+            || class.order_dependent && pushed_to(plan, at).contains(&at)
+            || observes_behind_it(plan, at)
     };
     let demanding: Vec<usize> = all.clone().filter(|at| demands(*at)).collect();
-    // Against the direction of packets, and from a pulled element to the one that pulls.
     let mut one_by_one = vec![false; plan.elements.len()];
-    let mut open = demanding;
-    while let Some(at) = open.pop() {
-        if std::mem::replace(&mut one_by_one[at], true) {
-            continue;
-        }
-        let element = &plan.elements[at];
-        let pushed = element.sources.iter().zip(&element.inputs);
-        let pushed = pushed.filter(|(_, input)| **input == Processing::Push);
-        open.extend(pushed.flat_map(|(sources, _)| sources).map(|source| source.element));
-        let pulled = element.targets.iter().zip(&element.outputs);
-        let pulled = pulled.filter(|(_, output)| **output == Processing::Pull);
-        open.extend(pulled.flat_map(|(targets, _)| targets).map(|target| target.element));
+    for at in plan.all_before(demanding) {
+        one_by_one[at] = true;
     }
     for at in all {
         let element = &plan.elements[at];

@@ -18,7 +18,7 @@
 use std::collections::HashSet;
 
 use crate::{
-    element::{Context, Plan, PlanElement, Processing},
+    element::{Context, Plan, Processing},
     runtime::{
         node::{Limit, Node},
         pacing::{PacingPeer, PacingRole, Search},
@@ -77,16 +77,11 @@ pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
         let pulls = element.sources.iter().zip(&element.inputs);
         let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
         for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
-            let PlanElement { class, inputs, outputs, .. } = &plan.elements[from];
-            if !seen.insert(from) || inputs.contains(&Processing::Push) {
+            let pulled = &plan.elements[from];
+            if !seen.insert(from) || pulled.inputs.contains(&Processing::Push) {
                 continue;
             }
-            // A lack of buffers is no rule of an element.
-            let drops = class.drops.iter().any(|reason| !reason.starts_with("no buffer"));
-            // Where it has no second output, packets for that are lost.
-            let sends_elsewhere =
-                class.processing.ends_with("ah") || outputs.contains(&Processing::Push);
-            if drops || sends_elsewhere {
+            if pulled.may_drop() || pulled.outputs.contains(&Processing::Push) {
                 return true;
             }
             open.push(from);

@@ -142,8 +142,14 @@ impl Drawing<'_> {
         // How packets that tasks take out of queues interleave with others is left to the schedule.
         let pushed = (0..*inputs).filter(|input| !is_pulled(input)).count();
         let may_wait = pushed == 1 || class.processing == STORE;
+        // An element that looks at the queues behind it needs one.
+        let leads_to_queues =
+            (0..*outputs).any(|output| code(processing(of_outputs, output)) == 'h');
         for input in 0..*inputs {
-            self.feed(is_pulled(&input), may_wait, &format!("[{input}] c"));
+            let pulled = is_pulled(&input);
+            let early = !pulled && leads_to_queues && (self.choose)(6) == 5;
+            let early = if early { "RED(4, 12, 0.3) -> " } else { "" };
+            self.feed(pulled, may_wait, &format!("{early}[{input}] c"));
         }
         for output in 0..*outputs {
             let pulled = code(processing(of_outputs, output)) == 'l';
