@@ -18,7 +18,7 @@ use super::{
     amount::{Amount, BYTES, EXTRA_LENGTH, IP_BYTES, MULTIPACKET},
     spread::ByAggregate,
 };
-use linerate_kit::{annotations, call, fmt_g::format_g, output::reason};
+use linerate_kit::{annotations, call, fmt_g::format_g, output::reason, run_end::RunEnd};
 
 /// Default of `CAPACITY`.
 const CAPACITY: usize = 1 << 20;
@@ -95,6 +95,7 @@ struct AggregateCounter {
     amount: Amount,
     frozen: bool,
     active: bool,
+    run_end: RunEnd,
     at_seen: Option<(u64, Action)>,
     at_total: Option<(u64, Action)>,
     banner: String,
@@ -177,6 +178,7 @@ impl AggregateCounter {
             amount: Amount::from_args(make),
             frozen: false,
             active: true,
+            run_end: RunEnd::new(make),
             at_seen: Action::from_args(
                 make,
                 ["AGGREGATE_FREEZE", "AGGREGATE_STOP", "AGGREGATE_CALL"],
@@ -238,7 +240,7 @@ impl AggregateCounter {
             Action::Freeze => self.frozen = true,
             Action::Stop => {
                 self.active = false;
-                cx.driver.stop();
+                self.run_end.ask(cx);
             }
             Action::Call(made, _) => call::perform(made, self, cx, str::to_owned),
         }
@@ -382,7 +384,7 @@ impl Element for AggregateCounter {
             "active" => self.active = truth()?,
             "stop" => {
                 self.active = false;
-                cx.driver.stop();
+                self.run_end.ask_for_all(cx);
             }
             "banner" => self.banner = value.into(),
             "clear" => self.clear(),
@@ -471,6 +473,42 @@ mod tests {
             Run::errors("Idle -> AggregateCounter(COUNT_STOP 1, COUNT_FREEZE 2) -> Discard");
         let text = "'COUNT_FREEZE', 'COUNT_STOP', and 'COUNT_CALL' are mutually exclusive";
         assert!(errors.contains(text), "{errors}");
+    }
+
+    /// Packets of two workers, each of which has a part of `c`.
+    fn on_two_workers(config: &str, rest: &str) -> Run {
+        let text = format!(
+            "a :: InfiniteSource(LIMIT 300) -> SetTimestamp -> c :: {config} -> Discard;
+             b :: InfiniteSource(LIMIT 200) -> SetTimestamp -> c; StaticThreadSched(a 0, b 1); {rest}"
+        );
+        Run::new(&text).workers(2)
+    }
+
+    #[test]
+    fn the_handler_stop_counts_once() {
+        for config in ["AggregateCounter", "AggregateCounterVector(7)"] {
+            let mut run = on_two_workers(config, "");
+            let count = |run: &mut Run| run.control().driver().count();
+            let before = count(&mut run);
+            run.write("c.stop", "").unwrap();
+            assert_eq!(count(&mut run), before - 1, "{config}");
+            assert_eq!(run.read("c.active"), "false", "{config}");
+        }
+    }
+
+    /// Two stops are waited for: the script's is one of them.
+    #[test]
+    fn an_end_counts_once_on_several_workers() {
+        let rest = "Script(wait 100ms, print \"waited\", stop); DriverManager(wait_stop 2, stop)";
+        for config in [
+            "AggregateCounter(COUNT_STOP 10)",
+            "AggregateCounter(AGGREGATE_STOP 0)",
+            "TimeFilter(END 1, STOP true)",
+        ] {
+            let mut run = on_two_workers(config, rest);
+            run.run();
+            assert_eq!(run.output(), "waited\n", "{config}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::{
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, parse_bool,
 };
-use linerate_kit::annotations;
+use linerate_kit::{annotations, run_end::RunEnd};
 use linerate_memory::Frame;
 
 use super::{
@@ -111,6 +111,7 @@ struct AggregateCounterVector {
     counts: Arc<Counts>,
     /// Whether it is the first of the replicas, all of which a handler is written to.
     is_first: bool,
+    run_end: RunEnd,
 }
 
 impl AggregateCounterVector {
@@ -129,7 +130,13 @@ impl AggregateCounterVector {
             active: AtomicBool::new(true),
         });
         let is_first = make.replica().index == 0;
-        AggregateCounterVector { mask, amount: Amount::from_args(make), counts, is_first }
+        AggregateCounterVector {
+            mask,
+            amount: Amount::from_args(make),
+            counts,
+            is_first,
+            run_end: RunEnd::new(make),
+        }
     }
 
     /// The counts of this epoch that are not zero, and averages.
@@ -187,14 +194,14 @@ impl Element for AggregateCounterVector {
                 let active = active.ok_or_else(|| HandlerError::refused("type mismatch"))?;
                 self.counts.active.store(active, Relaxed);
             }
-            "stop" if self.is_first => {
+            "stop" => {
                 self.counts.active.store(false, Relaxed);
-                cx.driver.stop();
+                self.run_end.ask_for_all(cx);
             }
             "advance_epoch" if self.is_first => {
                 self.counts.epoch.fetch_add(1, Relaxed);
             }
-            "stop" | "advance_epoch" => {}
+            "advance_epoch" => {}
             _ => return Err(HandlerError::missing(handler)),
         }
         Ok(String::new())

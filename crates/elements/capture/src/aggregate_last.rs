@@ -12,9 +12,12 @@ use super::{
     notifiers::check_notifier,
     spread::{ByAggregate, Spread},
 };
-use linerate_kit::annotations::{
-    aggregate, extra_length, extra_packets, first_time, set_extra_length, set_extra_packets,
-    set_first_time,
+use linerate_kit::{
+    annotations::{
+        aggregate, extra_length, extra_packets, first_time, set_extra_length, set_extra_packets,
+        set_first_time,
+    },
+    run_end::RunEnd,
 };
 
 /// Drop reasons.
@@ -63,6 +66,7 @@ pub(super) const CLASS: Class = Class {
 
 pub(super) struct AggregateLast {
     stops: bool,
+    run_end: RunEnd,
     capacity: usize,
     held: ByAggregate<Slot>,
     /// Aggregates that have ended and whose packets are still held.
@@ -83,6 +87,7 @@ impl AggregateLast {
         check_notifier(make, notifier);
         AggregateLast {
             stops: make.or("STOP_AFTER_CLEAR", false),
+            run_end: RunEnd::new(make),
             capacity: make.or("CAPACITY", CAPACITY),
             held: ByAggregate::default(),
             ended: Vec::new(),
@@ -126,7 +131,7 @@ impl AggregateLast {
             all.sort_unstable_by_key(|(aggregate, _)| *aggregate);
             all.into_iter().for_each(|(_, slot)| send(slot, cx));
             if self.stops {
-                cx.driver.stop();
+                self.run_end.ask_for_all(cx);
             }
         }
         sent

@@ -6,7 +6,10 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, stamp::Stamp};
-use linerate_kit::call::{self, End};
+use linerate_kit::{
+    call::{self, End},
+    run_end::RunEnd,
+};
 
 pub(super) const CLASS: Class = Class {
     name: "TimeFilter",
@@ -62,6 +65,7 @@ struct TimeFilter {
     /// Whether a packet has been seen and all times are absolute.
     ready: bool,
     at_end: End,
+    run_end: RunEnd,
     /// Whether the end is still to be acted upon.
     armed: bool,
     chosen: Vec<bool>,
@@ -97,6 +101,7 @@ impl TimeFilter {
             ready: false,
             armed: at_end.is_set(),
             at_end,
+            run_end: RunEnd::new(make),
             chosen: Vec::new(),
         }
     }
@@ -137,7 +142,7 @@ impl TimeFilter {
             self.armed = false;
             match self.at_end.clone() {
                 End::Nothing => {}
-                End::Stop => cx.driver.stop(),
+                End::Stop => self.run_end.ask(cx),
                 // The called handler may call back.
                 End::Call(made) => cx.stand_in(self, |cx| {
                     let expand = |value: &str| value.replace("$t", &time.to_string());
@@ -202,6 +207,7 @@ impl Element for TimeFilter {
             _ => return Err(HandlerError::missing(handler)),
         }
         self.armed = self.at_end.is_set();
+        self.run_end.rearm();
         Ok(String::new())
     }
 }
