@@ -4,6 +4,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
     unquoted,
 };
+use linerate_kit::burst::move_burst;
 use linerate_memory::Frame;
 
 use super::{
@@ -92,19 +93,9 @@ impl Element for Unqueue2 {
             // The task polls for room, as in Click.
             return Next::Idle;
         }
-        let mut left = burst;
-        loop {
-            let asked = left.min(frame.limit());
-            let pulled = cx.pull(0, asked, frame);
-            left -= pulled;
-            let ended = if self.burst.is_some() { pulled == 0 } else { pulled < asked };
-            if left == 0 || ended {
-                break;
-            }
-            cx.send_on(frame);
-        }
-        self.count = self.count.wrapping_add((burst - left) as u32);
-        if left == burst { cx.nothing_pulled() } else { Next::Again }
+        let moved = move_burst(cx, burst, self.burst.is_some(), frame);
+        self.count = self.count.wrapping_add(moved as u32);
+        if moved == 0 { cx.nothing_pulled() } else { Next::Again }
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {

@@ -4,6 +4,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
     parse_bool, parse_integer,
 };
+use linerate_kit::burst::move_burst;
 use linerate_memory::Frame;
 
 use super::FAMILY;
@@ -80,20 +81,9 @@ impl Element for Unqueue {
         if !self.active || burst == 0 {
             return Next::Sleep;
         }
-        let mut left = burst;
-        loop {
-            let asked = left.min(frame.limit());
-            let pulled = cx.pull(0, asked, frame);
-            left -= pulled;
-            // Schedulers give less where the sources might run before the next packet.
-            let ended = if self.burst.is_some() { pulled == 0 } else { pulled < asked };
-            if left == 0 || ended {
-                break;
-            }
-            cx.send_on(frame);
-        }
-        self.count += (burst - left) as u64;
-        if left == burst { cx.nothing_pulled() } else { Next::Again }
+        let moved = move_burst(cx, burst, self.burst.is_some(), frame);
+        self.count += moved as u64;
+        if moved == 0 { cx.nothing_pulled() } else { Next::Again }
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {
