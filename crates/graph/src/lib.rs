@@ -72,10 +72,7 @@ pub use linerate_language as lang;
 /// Packets and frames, so that a crate of elements needs no other.
 pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
 pub use linerate_worker::Idle;
-pub use names::{
-    Addresses, Names, device_ipv4, ethers_lookup, known_port, known_protocol, system_host,
-    system_network, system_port,
-};
+pub use names::{Addresses, Names, device_ipv4, filter_names};
 pub use options::Options;
 pub use right::Right;
 pub use router::Router;

@@ -14,9 +14,8 @@ use linerate_packet::MacAddr;
 
 pub use devices::device_ipv4;
 pub(crate) use devices::{device_gateway, device_mac};
-pub(crate) use services::{TCP, UDP};
-pub use services::{known_port, known_protocol, system_port};
-pub use system::{ethers_lookup, system_host, system_network};
+pub(crate) use services::{TCP, UDP, known_port, known_protocol};
+pub use system::filter_names;
 
 /// Addresses that one name stands for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,10 +8,8 @@
 use std::{fs, path::Path, sync::Arc};
 
 use anyhow::Result;
-use linerate_filter::{Filter, Link as FilterLink, Names};
-use linerate_graph::{
-    device_ipv4, ethers_lookup, known_protocol, system_host, system_network, system_port,
-};
+use linerate_filter::{Filter, Link as FilterLink};
+use linerate_graph::{device_ipv4, filter_names};
 use linerate_host::interface::{self, Link};
 use linerate_memory::{ArenaOptions, BUFFER_MAX};
 use linerate_port::{
@@ -147,15 +145,8 @@ fn filter(expression: &str, from: &PortUri) -> Result<Filter, UsageError> {
     let interface = is_interface.then(|| device_ipv4(from.name()));
     // In frames that an interface receives the outer tag is beside the frame, as for tcpdump.
     let link = if is_interface { FilterLink::Untagged } else { FilterLink::Ethernet };
-    let names = Names {
-        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
-        protocol: &|name| known_protocol(name).filter(|number| *number <= u8::MAX.into()),
-        host: &system_host,
-        network: &system_network,
-        station: &|name| ethers_lookup(name).map(|station| station.0),
-        netmask: Some(interface.flatten().map_or(0, |(_, mask)| mask.to_bits())),
-    };
-    Filter::on(link, expression, names).map_err(|error| {
+    let mask = interface.flatten().map_or(0, |(_, mask)| mask.to_bits());
+    Filter::on(link, expression, filter_names(Some(mask))).map_err(|error| {
         let shown = expression.trim();
         UsageError(format!("{error}, in the filter {shown:?}; see pcap-filter(7)"))
     })

@@ -6,11 +6,10 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use linerate_filter::{Filter as CaptureFilter, Link as CaptureLink, Names};
+use linerate_filter::{Filter as CaptureFilter, Link as CaptureLink};
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
-    Right, Role, device_ipv4, ethers_lookup, known_protocol, parse_bool, system_host,
-    system_network, system_port,
+    Right, Role, device_ipv4, filter_names, parse_bool,
 };
 use linerate_memory::Frame;
 use linerate_port::{DropReason, LeasedPort, PortUri, Wake};
@@ -109,20 +108,13 @@ fn capture_filter(make: &mut ElementBuilder<'_>, port: &PortUri) -> Option<Captu
         make.warn("not using METHOD PCAP, BPF filter ignored");
         return None;
     }
-    let names = Names {
-        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
-        protocol: &|name| known_protocol(name).filter(|number| *number <= u32::from(u8::MAX)),
-        host: &system_host,
-        network: &system_network,
-        station: &|name| ethers_lookup(name).map(|station| station.0),
-        netmask: Some(device_ipv4(port.name()).map_or(0, |(_, mask)| mask.to_bits())),
-    };
+    // Files and rings have the names of no interface, or of one by chance.
+    let is_interface = matches!(port.driver(), "packet" | "xdp");
+    let interface = is_interface.then(|| device_ipv4(port.name())).flatten();
+    let mask = interface.map_or(0, |(_, mask)| mask.to_bits());
     // Libpcap on Linux has the outer tag of a frame that an interface receives beside the frame.
-    let link = match port.driver() {
-        "packet" | "xdp" => CaptureLink::Untagged,
-        _ => CaptureLink::Ethernet,
-    };
-    let filter = CaptureFilter::on(link, &text, names);
+    let link = if is_interface { CaptureLink::Untagged } else { CaptureLink::Ethernet };
+    let filter = CaptureFilter::on(link, &text, filter_names(Some(mask)));
     filter.map_err(|error| make.error(format!("BPF_FILTER: {error}"))).ok()
 }
 

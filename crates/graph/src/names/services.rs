@@ -62,7 +62,7 @@ const PORTS: &[(&str, u32)] = &[
 ];
 
 /// The number of a protocol of IP by its name: one that Click knows, or one of `/etc/protocols`.
-pub fn known_protocol(name: &str) -> Option<u32> {
+pub(crate) fn known_protocol(name: &str) -> Option<u32> {
     static FILE: OnceLock<HashMap<String, u32>> = OnceLock::new();
     built_in(PROTOCOLS, name).or_else(|| {
         let read = || protocols(&fs::read_to_string("/etc/protocols").unwrap_or_default());
@@ -72,14 +72,14 @@ pub fn known_protocol(name: &str) -> Option<u32> {
 
 /// The number of a port by its name and its protocol: one that Click knows, or one of
 /// `/etc/services`.
-pub fn known_port(name: &str, protocol: u32) -> Option<u32> {
+pub(crate) fn known_port(name: &str, protocol: u32) -> Option<u32> {
     let table = if matches!(protocol, TCP | UDP) { PORTS } else { &[] };
     built_in(table, name).or_else(|| listed_port(name, protocol))
 }
 
 /// As `known_port`, by the names other programs have: those in `/etc/services`, where many names
 /// are of one protocol alone. Of names that are not in there Click knows some.
-pub fn system_port(name: &str, protocol: u32) -> Option<u32> {
+pub(super) fn system_port(name: &str, protocol: u32) -> Option<u32> {
     if listed_port(name, TCP).or_else(|| listed_port(name, UDP)).is_none() {
         return known_port(name, protocol);
     }

@@ -8,10 +8,10 @@ use std::{
 
 use linerate_packet::MacAddr;
 
-use super::services::lines;
+use super::services::{known_protocol, lines, system_port};
 
 /// All addresses of a host, in the resolver's order. It may ask other machines, and wait for them.
-pub fn system_host(name: &str) -> Vec<IpAddr> {
+fn system_host(name: &str) -> Vec<IpAddr> {
     let mut addresses = Vec::new();
     // Not to be found is to have none.
     for found in (name, 0).to_socket_addrs().into_iter().flatten() {
@@ -23,13 +23,26 @@ pub fn system_host(name: &str) -> Vec<IpAddr> {
 }
 
 /// The number of an IPv4 network of `/etc/networks`, as an address.
-pub fn system_network(name: &str) -> Option<u32> {
+fn system_network(name: &str) -> Option<u32> {
     network(&fs::read_to_string("/etc/networks").ok()?, name)
 }
 
 /// The Ethernet address of a station of `/etc/ethers`.
-pub fn ethers_lookup(name: &str) -> Option<MacAddr> {
+fn ethers_lookup(name: &str) -> Option<MacAddr> {
     station(&fs::read_to_string("/etc/ethers").ok()?, name)
+}
+
+/// Names in filters of tcpdump's language: those of the system, and the mask of the network that
+/// packets come from, as far as it is known.
+pub fn filter_names(netmask: Option<u32>) -> linerate_filter::Names<'static> {
+    linerate_filter::Names {
+        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
+        protocol: &|name| known_protocol(name).filter(|number| *number <= u8::MAX.into()),
+        host: &system_host,
+        network: &system_network,
+        station: &|name| ethers_lookup(name).map(|station| station.0),
+        netmask,
+    }
 }
 
 fn network(text: &str, name: &str) -> Option<u32> {
@@ -65,6 +78,16 @@ mod tests {
         assert_eq!(station(text, "printer"), Some(MacAddr([2, 0, 0, 0, 0, 1])));
         assert_eq!(station(text, "gate"), Some(MacAddr([2, 0, 0, 0, 0, 2])));
         assert_eq!(station(text, "upstairs"), None);
+    }
+
+    #[test]
+    fn filters_know_names() {
+        let names = filter_names(Some(0xffff_ff00));
+        assert_eq!((names.protocol)("tcp"), Some(6));
+        assert_eq!((names.protocol)("no-such-protocol"), None);
+        assert_eq!((names.port)("domain", 17), Some(53));
+        assert_eq!((names.host)("192.0.2.1"), [IpAddr::from([192, 0, 2, 1])]);
+        assert_eq!(names.netmask, Some(0xffff_ff00));
     }
 
     #[test]

@@ -1,11 +1,8 @@
 //! Selectors: the packets that programs get, by filters and expressions.
 
 use linerate_elements_matching::Expression;
-use linerate_filter::{Filter, Names};
-use linerate_graph::{
-    ElementBuilder, Scope, Text, ethers_lookup, known_protocol, system_host, system_network,
-    system_port, unquoted,
-};
+use linerate_filter::Filter;
+use linerate_graph::{ElementBuilder, Scope, Text, filter_names, unquoted};
 
 /// A selector of packets: those that both of these accept, or all.
 #[derive(Default)]
@@ -90,13 +87,5 @@ fn parts(text: &str) -> [Vec<&str>; 3] {
 
 /// Parses a filter in tcpdump's language, with the names that the system knows.
 fn filter(text: &str) -> Result<Filter, String> {
-    let names = Names {
-        port: &|name, protocol| system_port(name, protocol).and_then(|port| port.try_into().ok()),
-        protocol: &|name| known_protocol(name).filter(|number| *number <= u32::from(u8::MAX)),
-        host: &system_host,
-        network: &system_network,
-        station: &|name| ethers_lookup(name).map(|station| station.0),
-        netmask: None,
-    };
-    Filter::new(text, names)
+    Filter::new(text, filter_names(None))
 }
