@@ -209,7 +209,11 @@ fn unset_variables<'a>(error: &str, sources: &'a SourceMap) -> Vec<&'a str> {
         .flat_map(|text| text.split('$').skip(1))
         .filter_map(|behind| behind.split_once(' '))
         .filter_map(|(name, rest)| Some((name, rest.split([',', ')', ' ', '\n']).next()?)))
-        .filter(|(_, default)| error.contains(&format!("no interface named {default};")))
+        .filter(|(_, default)| {
+            // Elements look for interfaces, and so do ports.
+            error.contains(&format!("no interface named {default};"))
+                || error.contains(&format!("there is no interface {default:?} in"))
+        })
         .map(|(name, _)| name)
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
         .collect();

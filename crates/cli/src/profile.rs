@@ -9,7 +9,10 @@ use anyhow::{Context, Result, bail};
 use clap::Parser;
 use toml::{Table, Value};
 
-use crate::args::{Connections, Stream};
+use crate::{
+    args::{Connections, Stream},
+    exit::UsageError,
+};
 
 /// Content of a profile.
 #[derive(Debug)]
@@ -57,7 +60,8 @@ struct ConnectionsLine {
 pub(crate) fn read(path: &Path) -> Result<Profile> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the profile {}", path.display()))?;
-    let mut profile = parse(&text).with_context(|| path.display().to_string())?;
+    let wrong = |error| UsageError(format!("{}: {error:#}", path.display()).trim_end().into());
+    let mut profile = parse(&text).map_err(wrong)?;
     // Captures lie beside the profile.
     if let Profile::Streams(streams) = &mut profile {
         for ProfileStream { stream, .. } in streams {

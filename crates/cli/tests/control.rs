@@ -161,6 +161,9 @@ fn a_script_calls_handlers_line_by_line() {
     let button = linerate(&["call", &port, "c.reset"]).output().unwrap();
     assert_eq!(button.status.code(), Some(1));
     assert!(error(&button).contains("--write if it takes none"), "{}", error(&button));
+    let replace = linerate(&["call", &port, "hotconfig", "Idle -> Discard"]).output().unwrap();
+    assert_eq!(replace.status.code(), Some(1));
+    assert!(error(&replace).contains("--allow-reconfigure"), "{}", error(&replace));
     let wrong = conversation(&port, "q.name\nx.count\nq.name\n");
     assert_eq!((wrong.status.code(), said(&wrong)), (Some(1), "q\n".into()));
     assert!(error(&wrong).contains("line 2: "), "{}", error(&wrong));

@@ -111,6 +111,36 @@ fn a_configuration_is_not_flattened_over_itself() {
     assert!(fs::read_to_string(folder.path().join("flat.click")).unwrap().contains("Discard"));
 }
 
+/// What fails before there is a packet leaves the output as it was; a run without packets does not.
+#[test]
+fn a_command_that_fails_keeps_the_file_it_would_write() {
+    let folder = Folder::new();
+    let before = fs::read(folder.path().join("x")).unwrap();
+    for arguments in [
+        ["generate", "pcap:x", "--protocol", "tcp"],
+        ["generate", "pcap:x", "--size", "9000"],
+        ["generate", "pcap:x", "--rate", "25%"],
+        ["generate", "pcap:x", "--pcap", "missing"],
+        ["generate", "pcap:x", "--control", "./missing/socket"],
+    ] {
+        let output = folder.run(LINERATE, &arguments, Stdio::null());
+        assert!(!output.status.success(), "{arguments:?}");
+        assert_eq!(fs::read(folder.path().join("x")).unwrap(), before, "{arguments:?}");
+    }
+    let forward = ["forward", "null:", "pcap:x", "--control", "./missing/socket"];
+    assert!(!folder.run(LINERATE, &forward, Stdio::null()).status.success());
+    assert_eq!(fs::read(folder.path().join("x")).unwrap(), before);
+    for arguments in [
+        ["forward", "null:?count=0", "pcap:x", "--duration", "100ms"],
+        ["run", "-e", "Idle -> ToPort(pcap:hard?format=pcap)", "--duration", "100ms"],
+    ] {
+        fs::write(folder.path().join("x"), &before).unwrap();
+        let output = folder.run(LINERATE, &arguments, Stdio::null());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(fs::read(folder.path().join("x")).unwrap().len(), 24, "{arguments:?}");
+    }
+}
+
 /// Another file is written as ever, and the file that was read stays.
 #[test]
 fn another_file_is_written() {

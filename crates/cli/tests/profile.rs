@@ -69,3 +69,22 @@ fn streams_share_the_frames_by_their_weights() {
     assert_eq!((made[0]["name"].as_str(), made[0]["made"].as_u64()), (Some("voice"), Some(300)));
     assert_eq!((made[1]["name"].as_str(), made[1]["made"].as_u64()), (Some("rest"), Some(100)));
 }
+
+#[test]
+fn a_wrong_profile_is_a_wrong_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("wrong.toml");
+    for (text, part) in [
+        ("a profile", "TOML parse error at line 1"),
+        ("rate = 3", "rate: a profile has nothing but"),
+        ("[[stream]]\nweight = 0", "stream 1: its weight is not a number above zero"),
+    ] {
+        fs::write(&profile, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
+        let output =
+            command.args(["generate", "null:", "--profile"]).arg(&profile).output().unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{complaint}");
+        assert!(complaint.contains(&format!("wrong.toml: {part}")), "{complaint}");
+    }
+}

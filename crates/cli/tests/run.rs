@@ -399,6 +399,8 @@ fn a_missing_interface_is_named_once() {
         err.contains("\nset LEFT and RIGHT to an interface of this machine, as in LEFT=eth1"),
         "{err}"
     );
+    let err = said(&["check", "-e", "define($DEV no-such-if); FromDevice($DEV) -> Discard"], 4);
+    assert!(err.contains("\nset DEV to an interface of this machine, as in DEV=eth1"), "{err}");
     let err = said(&["check", router, "LEFT=l", "RIGHT=lo"], 4);
     assert!(err.contains("did you mean lo?") && err.contains("lo has no Ethernet"), "{err}");
     let err = said(&["check", router, "LEFTT=lo"], 2);
@@ -478,7 +480,11 @@ fn a_changed_file_replaces_the_running_configuration() {
     });
     assert!(replaced);
     child.interrupt();
-    assert!(lines.any(|line| json(&line.unwrap())["event"] == "summary"));
+    let summary = lines.map(|line| json(&line.unwrap())).find(|line| line["event"] == "summary");
+    let summary = summary.unwrap();
+    let seconds = |key: &str| summary[key].as_f64().unwrap();
+    // Those of the configuration that came last.
+    assert!(seconds("counted_seconds") < seconds("seconds"), "{summary}");
     assert!(child.0.wait().unwrap().success());
 }
 

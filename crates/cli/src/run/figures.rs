@@ -1,8 +1,9 @@
 //! Counts of a running graph: by worker and by element, in all or in an interval.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use linerate_graph::{Control, ElementUsage, Plan, Usage};
+use linerate_memory::clock::cycles_per_second;
 use serde_json::{Map, Value, json};
 
 /// Figures of a graph at a moment, or the difference between two moments.
@@ -30,9 +31,20 @@ impl Figures {
         Figures { plan, workers }
     }
 
+    /// Returns true if they are of the same graph as `other`: it has not been replaced.
+    pub(super) fn is_of(&self, other: &Figures) -> bool {
+        Arc::ptr_eq(&self.plan, &other.plan)
+    }
+
+    /// The time in which they were counted, by the cycles of the first worker.
+    pub(super) fn span(&self) -> Duration {
+        let worker = &self.workers[0];
+        Duration::from_secs_f64((worker.work + worker.wait) as f64 / cycles_per_second())
+    }
+
     /// The counts since `before`; all of them when the graph has been replaced since.
     pub(super) fn since(&self, before: &Figures) -> Figures {
-        if !Arc::ptr_eq(&self.plan, &before.plan) {
+        if !self.is_of(before) {
             return self.clone();
         }
         let pairs = self.workers.iter().zip(&before.workers);

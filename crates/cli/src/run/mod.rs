@@ -261,7 +261,8 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
     let worker = worker.context("cannot start a worker thread")?;
 
     let mut next = started + running.showing.interval;
-    let mut last = (started, Figures::read(&control));
+    let first = Figures::read(&control);
+    let mut last = (started, first.clone());
     let mut shown = Ok(());
     let ready = |status: &str| {
         let (text, object) = readiness(begun, status);
@@ -319,7 +320,8 @@ pub(crate) fn run(subject: Subject, mut sockets: ControlSockets, args: &Operatio
         side_task.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause));
     }
     shown?;
-    screen.total(took, &figures, arena.accounting().held)?;
+    let counted = if figures.is_of(&first) { took } else { figures.span().min(took) };
+    screen.total(took, counted, &figures, arena.accounting().held)?;
     match control.driver().failure() {
         Some(reason) => Err(anyhow::anyhow!("{reason}")),
         None => Ok(()),

@@ -166,9 +166,10 @@ impl Screen {
             object.insert("links".into(), links.iter().map(|link| link.news().state()).collect());
             return Ok(self.output.object(&Value::Object(object))?);
         }
-        let down = links.iter().map(PortLink::news).filter(|news| !news.is_up());
-        let down: Vec<String> = down.map(|news| news.text()).collect();
         let lines: Vec<String> = if self.terminal {
+            // Elsewhere a line said so when the link went down.
+            let down = links.iter().map(PortLink::news).filter(|news| !news.is_up());
+            let down: Vec<String> = down.map(|news| news.text()).collect();
             let (rows, columns) = window();
             let explained = self.explanation();
             let rows = rows.saturating_sub(explained.len() + down.len());
@@ -183,7 +184,6 @@ impl Screen {
                 .iter()
                 .enumerate()
                 .map(|(number, worker)| worker_line(time, number, worker, figures, span))
-                .chain(down)
                 .collect()
         };
         let mut drawn = self.erase();
@@ -215,8 +215,14 @@ impl Screen {
         lines
     }
 
-    /// Shows the figures of the whole run.
-    pub(super) fn total(&self, time: Duration, figures: &Figures, held: usize) -> Result<()> {
+    /// Shows the figures of the whole run, or of its last graph, which were `counted` in that time.
+    pub(super) fn total(
+        &self,
+        time: Duration,
+        counted: Duration,
+        figures: &Figures,
+        held: usize,
+    ) -> Result<()> {
         if self.output.json {
             let mut object = json!({
                 "event": "summary",
@@ -224,12 +230,24 @@ impl Screen {
                 "buffers_held": held,
             });
             if let Value::Object(object) = &mut object {
-                object.extend(figures.json(time.as_secs_f64()));
+                object.insert("counted_seconds".into(), json!(counted.as_secs_f64()));
+                object.extend(figures.json(counted.as_secs_f64()));
             }
             return Ok(self.output.object(&object)?);
         }
         let _drawn = self.erase();
-        let lines = self.table(time, figures, time, usize::MAX);
+        if counted < time {
+            let seconds = counted.as_secs_f64();
+            self.output.line(&match self.rows {
+                Rows::Elements => {
+                    format!("counted since the configuration was replaced, in {seconds:.1} s:")
+                }
+                Rows::Ports => {
+                    format!("counted since ports were added or removed, in {seconds:.1} s:")
+                }
+            });
+        }
+        let lines = self.table(time, figures, counted, usize::MAX);
         lines.into_iter().chain(self.explanation()).for_each(|line| self.output.line(&line));
         for (at, usage) in figures.elements().iter().enumerate() {
             for (reason, count) in figures.drops(at, usage) {

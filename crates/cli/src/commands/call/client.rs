@@ -29,6 +29,8 @@ use crate::{
 const UNIMPLEMENTED: u16 = 501;
 /// The answer to a read of a handler that can only be written, and to a command that needs a token.
 const PERMISSION: u16 = 530;
+/// The answer to a call of a handler that the element does not have.
+const NO_HANDLER: u16 = 511;
 /// The answer to a token at a socket without one: the connection can read all the same.
 const NO_TOKEN: &str = "There is no token";
 /// The error of a conversation that the router has ended.
@@ -138,6 +140,11 @@ impl Refusal {
     /// Returns true if the handler read can only be written.
     pub(super) fn is_write_only(&self) -> bool {
         self.0.code == PERMISSION && self.0.text.ends_with(" write-only")
+    }
+
+    /// Returns true if there is no such handler.
+    pub(super) fn is_no_handler(&self) -> bool {
+        self.0.code == NO_HANDLER
     }
 }
 

@@ -46,7 +46,9 @@ pub(crate) fn run(args: &Call) -> Result<()> {
         None => args.write.then(Vec::new),
     };
     match value {
-        Some(value) => tell(&client.write(handler, &value)?),
+        Some(value) => {
+            tell(&client.write(handler, &value).map_err(|error| unwritten(error, handler))?);
+        }
         None => show(client.read(handler, args.parameter.as_deref()).map_err(unread)?)?,
     }
     Ok(())
@@ -57,6 +59,16 @@ fn unread(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref() {
         Some(refusal) if Refusal::is_write_only(refusal) => {
             anyhow!("{refusal}: give it a value, or --write if it takes none")
+        }
+        _ => error,
+    }
+}
+
+/// The error for a value that cannot be written.
+fn unwritten(error: anyhow::Error, handler: &str) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(refusal) if handler == "hotconfig" && Refusal::is_no_handler(refusal) => {
+            anyhow!("{refusal}: start the program with --allow-reconfigure")
         }
         _ => error,
     }

@@ -44,8 +44,8 @@ pub(super) fn find() -> Result<PathBuf> {
 /// A folder in which a library has the names of libpcap: its own, or one that is made in this account's
 /// runtime directory.
 pub(super) fn for_library(library: &Path) -> Result<PathBuf> {
-    let library =
-        fs::canonicalize(library).with_context(|| format!("there is no {}", library.display()))?;
+    let library = fs::canonicalize(library)
+        .with_context(|| format!("cannot use the library {}", library.display()))?;
     let beside = library.parent().unwrap_or(Path::new("/"));
     let is_it = |name: &str| beside.join(name).canonicalize().is_ok_and(|file| file == library);
     if is_it(NAMES[0]) {

@@ -95,7 +95,7 @@ fn variables(args: &Pcap, folder: &Path) -> Result<Vec<(&'static str, Option<OsS
     ];
     if let Some(library) = &args.system {
         let file = fs::canonicalize(library)
-            .with_context(|| format!("there is no {}", library.display()))?;
+            .with_context(|| format!("cannot use the library {}", library.display()))?;
         variables.push((system::VARIABLE, Some(file.into())));
     }
     Ok(variables)
