@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Cores to run on, a worker each: packets of all of them count.
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["core", "count"])]
     cores: Vec<u32>,
-    /// What to do while there is nothing to do: poll, adaptive, block.
+    /// Idle strategy: poll, adaptive, block.
     #[arg(long, default_value_t = Idle::Poll)]
     idle: Idle,
     /// Do not measure what cycles elements cost.

@@ -46,7 +46,7 @@ enum Operation {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to repeat.
+    /// Operation that is repeated.
     operation: Operation,
     /// Objects at once.
     #[arg(long, default_value_t = 32)]

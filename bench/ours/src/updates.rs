@@ -55,10 +55,10 @@ const PARITIES: u32 = 2;
 /// Where what no packet takes leads.
 const ELSEWHERE: u32 = 4;
 
-/// What happens meanwhile.
+/// Updates of the table while packets are looked up.
 const PHASES: [&str; 3] = ["quiet", "updates", "reload"];
 
-/// What is counted in a phase.
+/// Counts of a phase.
 struct Phase {
     packets: AtomicU64,
     wrong: AtomicU64,

@@ -116,7 +116,7 @@ pub(crate) struct GraphRunning {
     #[arg(long)]
     pub(crate) no_surveys: bool,
 
-    /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
+    /// Idle strategy: poll, adaptive (poll, then sleep) or block
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
     pub(crate) idle: Idle,
 
@@ -130,7 +130,7 @@ pub(crate) struct GraphRunning {
     pub(crate) memory: Memory,
 }
 
-/// Who is told that a command is ready, besides people and service managers.
+/// Receivers of the word that a command is ready, besides people and service managers.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct Readiness {
@@ -162,7 +162,7 @@ pub(crate) struct Controlled {
     pub(crate) control_mode: Option<u32>,
 }
 
-/// What may happen to the host's own traffic.
+/// Permission to disturb the host's own traffic.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Running")]
 pub(crate) struct Host {
@@ -172,7 +172,7 @@ pub(crate) struct Host {
     pub(crate) disconnect: bool,
 }
 
-/// What is shown of a run.
+/// Output of a run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Showing {
     /// Time between two updates of the table

@@ -111,7 +111,8 @@ fn a_configuration_is_not_flattened_over_itself() {
     assert!(fs::read_to_string(folder.path().join("flat.click")).unwrap().contains("Discard"));
 }
 
-/// What fails before there is a packet leaves the output as it was; a run without packets does not.
+/// A command that fails before there is a packet leaves its output as it was; a run without packets
+/// does not.
 #[test]
 fn a_command_that_fails_keeps_the_file_it_would_write() {
     let folder = Folder::new();

@@ -38,7 +38,7 @@ pub(crate) struct Consumer {
     asked: bool,
 }
 
-/// What the server counts of a consumer.
+/// Counters of a consumer at the server.
 #[pyclass(frozen, get_all, module = "linerate")]
 #[derive(Debug)]
 pub(crate) struct Statistics {

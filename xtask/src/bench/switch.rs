@@ -72,7 +72,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What is measured.
+/// Part that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Selection {
     /// Flow tables.

@@ -198,7 +198,7 @@ pub(crate) struct Capture {
           value_parser = whole(1u16..=2048))]
     burst: u16,
 
-    /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
+    /// Idle strategy: poll, adaptive (poll, then sleep) or block
     #[arg(long, value_name = "STRATEGY", default_value_t = Idle::Adaptive,
           help_heading = "Running")]
     idle: Idle,

@@ -86,7 +86,7 @@ pub(crate) struct Status {
     pub(crate) asked: Asked,
 }
 
-/// Whose figures, and how they are shown.
+/// Clusters to show, and the form of their figures.
 #[derive(Debug, Args)]
 pub(crate) struct Asked {
     /// The cluster's socket

@@ -58,7 +58,7 @@ pub(crate) struct Connections {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     think: Duration,
 
-    /// What requests are made of, for servers other than a sink: text, or bytes as in 0xdeadbeef
+    /// Content of requests, for servers other than a sink: text, or bytes as in 0xdeadbeef
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     payload: Option<Bytes>,
 
@@ -90,7 +90,7 @@ pub(crate) struct Connections {
     #[arg(long, value_name = "MAC", conflicts_with = "gateway")]
     dst_mac: Option<MacAddr>,
 
-    /// Whose Ethernet address is asked for [default: the first of the server's addresses]
+    /// Address to resolve by ARP or neighbour discovery [default: the first of the server's addresses]
     #[arg(long, value_name = "ADDRESS")]
     gateway: Option<IpAddr>,
 

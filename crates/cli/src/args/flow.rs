@@ -245,7 +245,7 @@ pub(crate) struct FlowDump {
     pub(crate) plain: bool,
 }
 
-/// What else a switch of ours is asked, by its control socket.
+/// Requests to a switch of ours by its control socket.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FlowControl {
     /// The switch's control socket, as for `linerate call` [default: that of the switch called switch]

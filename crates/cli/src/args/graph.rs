@@ -160,7 +160,7 @@ pub(crate) struct Call {
     #[arg(value_name = "HANDLER")]
     pub(crate) handler: Option<String>,
 
-    /// What to write to it; - for standard input [default: read it]
+    /// Value to write to it; - for standard input [default: read it]
     #[arg(value_name = "VALUE")]
     pub(crate) value: Option<String>,
 

@@ -48,7 +48,7 @@ pub(crate) enum LabCommand {
     /// Be handed packets, by a process that measures that
     #[command(name = WORK, hide = true)]
     Work {
-        /// What is to be done, as JSON.
+        /// Task, as JSON.
         task: String,
     },
     List(LabList),

@@ -110,7 +110,7 @@ pub(crate) struct Running {
           value_parser = whole(1u16..=2048))]
     pub(crate) burst: u16,
 
-    /// What to do when there is nothing to do: poll, adaptive (poll, then sleep) or block
+    /// Idle strategy: poll, adaptive (poll, then sleep) or block
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Adaptive)]
     pub(crate) idle: Idle,
 

@@ -106,7 +106,7 @@ impl FromArgMatches for SwitchPorts {
     }
 }
 
-/// What a switch is started with.
+/// Options with which a switch starts.
 #[derive(Debug, Args)]
 pub(crate) struct SwitchServe {
     #[command(flatten)]
@@ -185,7 +185,7 @@ pub(crate) struct SwitchOpenFlow {
           value_parser = parse_datapath)]
     pub(crate) datapath_id: MacAddr,
 
-    /// What it does without controllers: what its flows say, or what any switch does that learns
+    /// Treatment of packets without controllers: by its flows, or as any learning switch
     #[arg(long, value_name = "MODE", value_enum, default_value_t = SwitchFailMode::Secure,
           requires = "targets")]
     pub(crate) fail_mode: SwitchFailMode,
@@ -291,12 +291,12 @@ pub(crate) enum OpenFlowTarget {
     At(Target),
 }
 
-/// What a switch does without controllers.
+/// Treatment of packets by a switch without controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SwitchFailMode {
-    /// What its flows say
+    /// By its flows
     Secure,
-    /// What any switch does
+    /// As any learning switch
     Standalone,
 }
 

@@ -121,7 +121,7 @@ pub(crate) struct Stream {
           "dst", "sport", "dport", "vlan", "outer_vlan", "src_mac", "dst_mac", "order"])]
     pub(crate) pcap: Option<PathBuf>,
 
-    /// What the payload is behind sequence number and time, over and over: text, or bytes as in
+    /// Payload behind sequence number and time, repeated to its end: text, or bytes as in
     /// 0xdeadbeef [default: zeros]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) payload: Option<Bytes>,

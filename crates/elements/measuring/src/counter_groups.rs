@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What makes a group.
+/// Property that packets of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     Paint,

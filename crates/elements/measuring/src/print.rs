@@ -149,7 +149,7 @@ fn contents(make: &mut ElementBuilder<'_>, text: &str) -> Contents {
     Contents::parse(make, &text).unwrap_or(Contents::Hex)
 }
 
-/// What is known about a packet at the places where Click has it.
+/// Annotations of a packet at the offsets that Click has them at.
 fn annotations(meta: &Meta) -> [u8; 48] {
     let mut bytes = [0; 48];
     bytes[..16].copy_from_slice(&meta.destination);

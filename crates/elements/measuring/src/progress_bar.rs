@@ -82,7 +82,7 @@ struct ProgressBar {
     bar: Bar,
 }
 
-/// What is shown, apart from where its figures come from.
+/// State of the shown bar, apart from the source of its figures.
 struct Bar {
     status: Status,
     banner: String,

@@ -34,7 +34,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// What a replica has seen, written by it alone.
+/// Sums of a replica, written by it alone.
 #[derive(Debug, Default)]
 struct Totals {
     count: AtomicU64,

@@ -30,7 +30,7 @@ use md5::{Digest, Md5};
 use super::FAMILY;
 use linerate_kit::rate::{Bucket, Rate};
 
-/// What they have in common.
+/// Properties that all checks have.
 const CHECK: Class = Class {
     family: FAMILY,
     description: "When the configuration is read it checks what its summary says and tells \
@@ -356,7 +356,7 @@ fn list() -> Tests {
     ]
 }
 
-/// What the engine goes by when it decides who may sleep.
+/// Checks of notifiers, by which the engine decides which tasks may sleep.
 fn notifier(library: &Library) -> Tests {
     let of = |name: &str| library.find(name).map(|class| class.signals);
     let queue = of("Queue");

@@ -119,7 +119,7 @@ impl Element for NeighborhoodTest {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// What the handlers answer, lines as words.
+    /// Answers of the handlers, lines as words.
     fn answers(graph: &str, handlers: &[&str]) -> Vec<String> {
         let print: String =
             handlers.iter().map(|name| format!("print '>', print $({name}), ")).collect();

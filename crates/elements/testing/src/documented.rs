@@ -1,4 +1,4 @@
-//! What every class says of itself.
+//! Checks of the documentation that classes carry.
 
 use linerate_graph::Class;
 

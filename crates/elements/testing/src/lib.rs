@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// The same with more classes; they stand for those of the same name.
+    /// Adds classes; they stand for those of the same name.
     pub fn with(mut self, classes: &[&'static Class]) -> Run {
         let others = |class: &&Class| classes.iter().all(|more| more.name != class.name);
         let library = self.library.iter().filter(others).chain(classes.iter().copied());
@@ -59,19 +59,19 @@ impl Run {
         self
     }
 
-    /// The same with elements that find for themselves where packets and their headers are.
+    /// Lets elements find for themselves where packets and their headers are.
     pub fn without_surveys(mut self) -> Run {
         self.options.surveys = false;
         self
     }
 
-    /// The same with other frames: 1 gives Click's order of events.
+    /// Sets the packets per frame: 1 gives Click's order of events.
     pub fn frame_limit(mut self, frame_limit: usize) -> Run {
         self.options.frame_limit = frame_limit;
         self
     }
 
-    /// The same on several workers, in real time.
+    /// Runs on several workers, in real time.
     pub fn workers(mut self, workers: usize) -> Run {
         self.options.workers = workers;
         self.options.simulated = false;
@@ -90,13 +90,13 @@ impl Run {
         self
     }
 
-    /// The same in real time.
+    /// Runs in real time.
     pub fn real_time(mut self) -> Run {
         self.options.simulated = false;
         self
     }
 
-    /// The same with another name for a port, `NAME=PORT`.
+    /// Adds a name for a port, `NAME=PORT`.
     pub fn device(mut self, device: &str) -> Run {
         self.devices.push(linerate_port::parse_device(device).expect("NAME=PORT"));
         self
@@ -117,12 +117,12 @@ impl Run {
         })
     }
 
-    /// What is wrong with a configuration, in Click's words.
+    /// Errors of a configuration, in Click's words.
     pub fn errors(text: &str) -> String {
         Run::new(text).refused()
     }
 
-    /// What is wrong with this one, in Click's words; nothing, when it can be run.
+    /// Errors of this configuration, in Click's words; none when it can be run.
     pub fn refused(&self) -> String {
         self.build().err().unwrap_or_default()
     }
@@ -139,7 +139,7 @@ impl Run {
         self.router().control()
     }
 
-    /// What its elements share.
+    /// The context that its elements share.
     pub fn world(&mut self) -> Arc<linerate_graph::BuildContext> {
         Arc::clone(self.router().first().world())
     }
@@ -165,7 +165,7 @@ impl Run {
         self.router().write(handler, value)
     }
 
-    /// What elements have written so far.
+    /// Output of elements so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&self.output.lock().unwrap()).into_owned()
     }

@@ -36,7 +36,7 @@ pub(crate) struct Reachability {
 }
 
 impl Placement {
-    /// What is reached, by worker and element.
+    /// Placement by what each worker and element reaches.
     pub(crate) fn new(reached: Vec<Vec<Reachability>>) -> Placement {
         Placement { reached }
     }

@@ -53,7 +53,7 @@ pub(crate) struct Bench {
           value_parser = whole(1u16..=2048), help_heading = "Running")]
     pub(crate) vector: u16,
 
-    /// What the configuration does when there is nothing to do: poll, adaptive or block
+    /// Idle strategy of the configuration: poll, adaptive or block
     #[arg(long, short = 'i', value_name = "STRATEGY", default_value_t = Idle::Poll,
           help_heading = "Running")]
     pub(crate) idle: Idle,
@@ -111,7 +111,7 @@ pub(crate) struct Output {
     pub(crate) quiet: bool,
 }
 
-/// What is known of a device before it is measured.
+/// Known properties of a device that is to be measured.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Known {
     /// The device's throughput [default: it is searched for first]
@@ -172,7 +172,7 @@ pub(crate) struct Ndr {
     #[command(flatten)]
     pub(crate) bench: Bench,
 
-    /// What to look for
+    /// Goal of the search
     #[arg(
         long,
         short = 'g',

@@ -252,7 +252,7 @@ fn main(description: &Description) -> String {
     text += &format!(
         "\nuse std::process::ExitCode;\n\n\
          use linerate_cli::{uses};\n\n\
-         /// What is run, and the elements there are.\n\
+         /// Configuration that runs, and its element classes.\n\
          static PROGRAM: Program = Program {{\n    \
              configuration: {:?},\n    \
              text: include_str!({:?}),\n    \
