@@ -69,7 +69,7 @@ const GROUPS: &[Group] = &[
         ],
     },
     Group {
-        reason: "it changes what is the host's: its firewall, its kernel's router, or the user of the process, for which a service has `User=`",
+        reason: "it changes the host: its firewall, its kernel's router, or the user of the process, for which a service has `User=`",
         classes: &["ChangeUID", "KernelFilter", "KernelHandlerProxy", "LinuxIPLookup"],
     },
     Group {

@@ -73,11 +73,12 @@ fn one_of_four_is_killed_again_and_again_and_only_its_flows_move() {
         assert!(owners(&server)[..3].iter().all(|share| share.1 > 256));
     }
     if let Some(warm) = warm {
+        // Threads of the server close the descriptors of a client that has gone.
+        server.wait_for("descriptors are left", |_| resources()[0] <= warm[0]);
         let now = resources();
         println!(
             "descriptors, mappings, KiB of memory: {warm:?} behind {WARM} kills, {now:?} behind {kills}"
         );
-        assert_eq!(now[0], warm[0], "descriptors are left");
         // The allocator has a mapping more or less; a member of this arena has hundreds of KiB.
         assert!(now[1] <= warm[1] + 8, "mappings are left");
         assert!(now[2] <= warm[2] + 1024, "memory is left");

@@ -8,7 +8,7 @@ use linerate_graph::{
 };
 use linerate_memory::{Frame, PacketMut};
 
-use super::{FAMILY, listeners::Listeners, notifiers};
+use super::{FAMILY, listeners::Listeners};
 use linerate_kit::{
     annotations,
     ip::{DESTINATION, SOURCE, get_four, ip_mut},
@@ -22,7 +22,7 @@ const CAPACITY: usize = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
 
 pub(super) const CLASS: Class = Class {
-    name: notifiers::ADDR_PAIR,
+    name: "AggregateIPAddrPair",
     family: FAMILY,
     summary: "numbers pairs of hosts",
     description: "The number of the two hosts that a packet's source and destination are becomes \

@@ -13,13 +13,12 @@ use super::{
     flow_header::FlowHeader,
     flows::{Flow, Fragment, OVER, Pair, SYN, Trace},
     listeners::Listeners,
-    notifiers,
     output::Output,
 };
 use linerate_kit::{annotations, log_once::LogOnce, output::reason};
 
 pub(super) const CLASS: Class = Class {
-    name: notifiers::FLOWS,
+    name: "AggregateIPFlows",
     family: FAMILY,
     summary: "numbers the flows of TCP and UDP",
     description: "The number of a packet's flow becomes its aggregate, its direction its paint: \

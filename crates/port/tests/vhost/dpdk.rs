@@ -52,8 +52,12 @@ fn settle(station: &mut Station, queues: usize) {
             !station.take(queue).is_empty()
         })
     });
-    thread::sleep(Duration::from_millis(50));
-    (0..queues).for_each(|queue| while !station.take(queue).is_empty() {});
+    // One of another length comes back behind all of these.
+    let last = packets([61]);
+    for queue in 0..queues {
+        station.send(queue, &last);
+        wait_for("the last packet to come back", || station.take(queue).contains(&last[0]));
+    }
 }
 
 /// Packets to a driver of DPDK's and back.
