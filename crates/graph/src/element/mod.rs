@@ -38,7 +38,7 @@ pub use step::{AccessMode, Exit, Exits, PerPacket, Reads, Step, Verdict, Writes}
 
 /// One element of a running graph, used by one worker.
 ///
-/// An element that treats each packet by itself is better a [`Step`](crate::Step), of which an
+/// An element that treats each packet by itself is better a [`Step`], of which an
 /// element is made. Of this trait's methods most elements need few: `push`, and `read` and `write`
 /// for handlers. A source has a task (`initialize` schedules it, `run` is it) or a timer; a queue
 /// has `pull`, `room` and `ready`, and returns the packets it holds in `close`.
