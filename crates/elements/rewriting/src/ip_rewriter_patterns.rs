@@ -2,13 +2,10 @@
 
 use linerate_graph::{Arg, Class, ElementBuilder, Inert, Role, Scope};
 
-use super::{
-    FAMILY,
-    names::{self, Names},
-};
+use super::{FAMILY, names::Names};
 
 pub(super) const CLASS: Class = Class {
-    name: names::PATTERNS,
+    name: "IPRewriterPatterns",
     family: FAMILY,
     summary: "gives names to patterns of rewriters",
     description: "Each argument is a name and a pattern, `NAME SADDR SPORT DADDR DPORT`, as \

@@ -7,13 +7,13 @@ use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Role, Scope};
 use super::{
     FAMILY,
     locks::locked,
-    mapper::{Choice, Mapper, ROUND_ROBIN, Rule},
+    mapper::{Choice, Mapper, Rule},
     names::Names,
     pattern::with_outputs,
 };
 
 pub(super) const CLASS: Class = Class {
-    name: ROUND_ROBIN,
+    name: "RoundRobinIPMapper",
     family: FAMILY,
     summary: "chooses among patterns for rewriters, in turn",
     description: "Its name is a specification for inputs of rewriters. Each argument is a pattern \

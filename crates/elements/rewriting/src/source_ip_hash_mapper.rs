@@ -4,7 +4,7 @@ use linerate_graph::{Arg, Class, ElementBuilder, Role, lang::config::words, pars
 
 use super::{
     FAMILY,
-    mapper::{Mapper, Rule, SOURCE_HASH},
+    mapper::{Mapper, Rule},
     ring::Ring,
     round_robin_ip_mapper::{MapperElement, choice},
 };
@@ -13,7 +13,7 @@ use super::{
 const PLACES: usize = 1 << 20;
 
 pub(super) const CLASS: Class = Class {
-    name: SOURCE_HASH,
+    name: "SourceIPHashMapper",
     family: FAMILY,
     summary: "chooses among patterns for rewriters, by the source address",
     description: "Its name is a specification for inputs of rewriters. The first argument is `NODES \
