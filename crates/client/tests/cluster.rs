@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
-        Arc, Barrier,
+        Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -204,36 +204,6 @@ fn packets_come_and_go_without_a_copy() {
     server.wait_for("it has gone", |_| from.figures().state == 0);
     drop(from);
     server.finish();
-}
-
-/// The last packets may come between a program's look for packets and its look at the server.
-#[test]
-fn packets_before_the_end_of_the_server_arrive() {
-    for round in 0..500 {
-        let mut server = Server::new();
-        server.add("b", &["one"], READ);
-        let mut consumer = Consumer::attach(&server.address, "one").unwrap();
-        let waits = Barrier::new(2);
-        let received = std::thread::scope(|scope| {
-            let waits = &waits;
-            let program = scope.spawn(move || {
-                waits.wait();
-                let mut received = 0;
-                loop {
-                    match consumer.prepare_wait() {
-                        Ok(_) => received += consumer.receive().unwrap(),
-                        Err(error) if error.is_end() => return received,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
-            });
-            waits.wait();
-            assert_eq!(server.share_out(3), 0);
-            drop((server.balancers, server.broker));
-            program.join().unwrap()
-        });
-        assert_eq!(received, 3, "round {round}");
-    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Consumers that are killed, and consumers of a killed server.
 
+use std::sync::Barrier;
+
 use super::*;
 
 /// Resources of this process: descriptors, mappings, and KiB of memory.
@@ -135,5 +137,35 @@ fn a_consumer_notices_the_loss_of_its_server_and_attaches_to_the_next() {
         assert_eq!(consumer.receive().unwrap(), 0);
         drop(next.stdin());
         assert!(matches!(consumer.wait(None), Err(ClientError::Ended(Reason::Gone))));
+    }
+}
+
+/// The last packets may come between a program's look for packets and its look at the server.
+#[test]
+fn packets_before_the_end_of_the_server_arrive() {
+    for round in 0..500 {
+        let mut server = Server::new();
+        server.add("b", &["one"], READ);
+        let mut consumer = Consumer::attach(&server.address, "one").unwrap();
+        let waits = Barrier::new(2);
+        let received = std::thread::scope(|scope| {
+            let waits = &waits;
+            let program = scope.spawn(move || {
+                waits.wait();
+                let mut received = 0;
+                loop {
+                    match consumer.prepare_wait() {
+                        Ok(_) => received += consumer.receive().unwrap(),
+                        Err(error) if error.is_end() => return received,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+            waits.wait();
+            assert_eq!(server.share_out(3), 0);
+            drop((server.balancers, server.broker));
+            program.join().unwrap()
+        });
+        assert_eq!(received, 3, "round {round}");
     }
 }
