@@ -117,7 +117,7 @@ fn consume(address: &str, name: &str, seen: &ConsumerEvents, ends: &AtomicBool) 
 /// The server is killed and started anew, again and again, while packets come in: its consumers learn it
 /// and are those of the next, and nothing is left of it, on interfaces or elsewhere.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
     for driver in DRIVERS {
         let (lab, scratch) = (Lab::new(), Scratch::new());
@@ -144,7 +144,7 @@ fn a_killed_server_leaves_nothing_and_its_consumers_are_those_of_the_next() {
             (names, interface())
         };
         let before = left();
-        // Other programs' memory comes and goes.
+        // The kernel takes memory back a moment after the process has ended.
         let is_clean = || {
             let (names, interface) = left();
             names.is_subset(&before.0) && interface == before.1

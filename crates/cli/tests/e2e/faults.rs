@@ -99,8 +99,9 @@ fn huge_pages_in_use() -> u64 {
     value("HugePages_Total:") - value("HugePages_Free:")
 }
 
+/// Other tests' huge pages count in the machine's figures.
 #[test]
-#[ignore = "needs root"]
+#[ignore = "needs root, alone"]
 fn killed_forwarders_leave_nothing_behind() {
     for driver in DRIVERS {
         let line = Relay::new();
@@ -122,7 +123,7 @@ fn killed_forwarders_leave_nothing_behind() {
         assert!(wait_until(clean, TIMEOUT), "{}", line.b.ip(["-details", "link", "show"]));
         let programs = line.b.expect(["bpftool", "net", "show"]);
         assert!(!programs.contains("b0"), "{programs}");
-        // Other programs' come and go.
+        // The kernel gives pages back a moment after the process has ended.
         let settled = || named_memory().is_subset(&names) && huge_pages_in_use() <= pages;
         assert!(wait_until(settled, TIMEOUT), "{:?}", (named_memory(), huge_pages_in_use()));
         // The interface is the kernel's again.
