@@ -56,12 +56,12 @@ mod tests {
     use super::*;
 
     /// The page that tells how the project came about.
-    const PAGE: &str = "docs/write-an-element.md";
+    const PAGE: &str = "docs/guide/write-an-element.md";
 
     /// Blocks of the page that are in one of those languages.
     fn blocks(page: &str) -> Vec<&str> {
         let blocks = page.split("\n```").skip(1).step_by(2);
-        let languages = ["rust\n", "toml\n", "click\n"];
+        let languages = ["rust\n", "toml\n", "click\n", "click project\n"];
         blocks
             .filter_map(|block| languages.iter().find_map(|name| block.strip_prefix(name)))
             .collect()

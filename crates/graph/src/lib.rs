@@ -9,7 +9,7 @@
 //! An element is a struct. Its configuration and handlers are derived from its fields
 //! ([`Arguments`]); its treatment of packets is a [`Step`], where each is treated alike, or else an
 //! [`Element`]; a [`Class`] constant describes it to the rest of the program. The page
-//! `docs/write-an-element.md` in the repository goes from nothing to tested elements, in a project
+//! `docs/guide/write-an-element.md` in the repository goes from nothing to tested elements, in a project
 //! of their own.
 //!
 //! # Where things are

@@ -2,7 +2,8 @@
 //! its commands do as it says, and the messages it explains are the programs'. That its commands
 //! are ones of the command line is tested where that is declared (`src/args`).
 //!
-//! A block of code is `click`, a configuration; `sh` or `console`, commands, those of `sh` for
+//! A block of code is `click`, a configuration (`click project` where it needs elements of the project in
+//! `examples/elements`, whose tests run it); `sh` or `console`, commands, those of `sh` for
 //! interfaces that are there; `console run`, commands that work without privileges; `console root`,
 //! commands that work as root where no interface is.
 
@@ -78,10 +79,11 @@ fn the_table_of_contents_has_every_page_once() {
 #[test]
 fn files_it_names_are_there() {
     for page in pages() {
+        let folders = ["examples/", "docs/", "crates/"];
         let files = page
             .spans
             .iter()
-            .filter(|span| ["examples/", "docs/"].iter().any(|folder| span.starts_with(folder)));
+            .filter(|span| folders.iter().any(|folder| span.starts_with(folder)));
         for file in files {
             assert!(repository().join(file).exists(), "{}: {file}", page.name);
         }
