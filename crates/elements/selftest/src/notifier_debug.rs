@@ -18,7 +18,8 @@ pub(super) const CLASS: Class = Class {
     description: "Passes packets on. Where it is pulled, `signal` is about the queues that \
         packets come from: for each word of 32 such queues of the graph `empty.WORD/MASK:VALUE`, \
         in hexadecimal, with a bit in `MASK` for each queue that is upstream and the same bit in \
-        `VALUE` when it has packets or had some when it was last pulled: who pulls goes on then. \
+        `VALUE` when it has packets or had some when it was last pulled (not a \
+        `QuickNoteQueue`, which tells at once that it is empty). \
         Where packets are pushed to it, it is about the queues they \
         go to: `full.WORD/MASK:VALUE`, with a bit in `VALUE` for each that has room. A `*` \
         follows where at least one bit is set, and a `+` where another word does.",
@@ -39,6 +40,8 @@ struct NotifierDebug {
 
 struct Near {
     queue: usize,
+    /// Whether the pull that takes its last packet tells that it is empty, not the next one.
+    quick: bool,
     /// Whether it had packets when it was last pulled.
     gave: bool,
 }
@@ -46,9 +49,14 @@ struct Near {
 impl NotifierDebug {
     fn new(make: &ElementBuilder<'_>) -> NotifierDebug {
         let pulled = make.input_is_pull(0);
-        let mut near = queues(make.plan(), make.element(), pulled);
+        let plan = make.plan();
+        let mut near = queues(plan, make.element(), pulled);
         near.sort_unstable();
-        let near = near.into_iter().map(|queue| Near { queue, gave: false }).collect();
+        let near = near.into_iter().map(|queue| {
+            let quick = plan.elements[queue].class.name == "QuickNoteQueue";
+            Near { queue, quick, gave: false }
+        });
+        let near = near.collect();
         NotifierDebug { pulled, near }
     }
 }
@@ -84,7 +92,7 @@ impl Element for NotifierDebug {
 
     fn pull(&mut self, cx: &mut Context, _: usize, count: usize, frame: &mut Frame) {
         for near in &mut self.near {
-            near.gave = cx.ready_in(near.queue).is_some_and(|packets| packets > 0);
+            near.gave = !near.quick && cx.ready_in(near.queue).is_some_and(|packets| packets > 0);
         }
         cx.pull(0, count, frame);
     }
@@ -151,19 +159,22 @@ mod tests {
         }
     }
 
-    /// The signal stays active until a pull finds the queue empty.
+    /// The signal stays active until a pull finds the queue empty, or takes its last packet.
     #[test]
     fn a_queue_is_told_of_until_it_is_found_empty() {
-        for limit in [1, 7, 256] {
-            let mut run = Run::new(
-                "InfiniteSource(LIMIT 3) -> q :: NotifierQueue(5) -> n :: NotifierDebug
-                    -> Unqueue -> Counter(COUNT_CALL 3 s.run) -> Discard;
-                s :: Script(TYPE PASSIVE, print n.signal, print q.length);
-                Script(wait 1ms, print n.signal, stop)",
-            )
-            .frame_limit(limit);
-            run.run();
-            assert_eq!(run.output(), "empty.0/1:1*\n0\nempty.0/1:0\n", "{limit}");
+        for (class, told) in [("NotifierQueue", "1*"), ("QuickNoteQueue", "0")] {
+            for limit in [1, 7, 256] {
+                let mut run = Run::new(&format!(
+                    "InfiniteSource(LIMIT 3) -> q :: {class}(5) -> n :: NotifierDebug
+                        -> Unqueue -> Counter(COUNT_CALL 3 s.run) -> Discard;
+                    s :: Script(TYPE PASSIVE, print n.signal, print q.length);
+                    Script(wait 1ms, print n.signal, stop)",
+                ))
+                .frame_limit(limit);
+                run.run();
+                let expected = format!("empty.0/1:{told}\n0\nempty.0/1:0\n");
+                assert_eq!(run.output(), expected, "{class} {limit}");
+            }
         }
     }
 
