@@ -255,7 +255,10 @@ impl Handler {
     }
 }
 
-fn named<'a>(attributes: &'a [Attribute], name: &str) -> impl Iterator<Item = &'a Attribute> {
+pub(crate) fn named<'a>(
+    attributes: &'a [Attribute],
+    name: &str,
+) -> impl Iterator<Item = &'a Attribute> {
     attributes.iter().filter(move |attribute| attribute.path().is_ident(name))
 }
 
@@ -269,19 +272,24 @@ fn help_of(help: Option<LitStr>, field: &Field, attribute: &Attribute) -> Result
     if let Some(help) = help {
         return Ok(help);
     }
+    let text = documentation(&field.attrs).ok_or_else(|| {
+        let text = "a documentation comment says what it does: it is what people read about it";
+        Error::new_spanned(attribute, text)
+    })?;
+    Ok(LitStr::new(&text, Span::call_site()))
+}
+
+/// A documentation comment as one line.
+pub(crate) fn documentation(attributes: &[Attribute]) -> Option<String> {
     let mut lines = Vec::new();
-    for attribute in named(&field.attrs, "doc") {
+    for attribute in named(attributes, "doc") {
         if let syn::Meta::NameValue(meta) = &attribute.meta
             && let Expr::Lit(ExprLit { lit: Lit::Str(line), .. }) = &meta.value
         {
             lines.push(line.value().trim().to_owned());
         }
     }
-    if lines.is_empty() {
-        let text = "a documentation comment says what it does: it is what people read about it";
-        return Err(Error::new_spanned(attribute, text));
-    }
-    Ok(LitStr::new(&lines.join(" "), Span::call_site()))
+    (!lines.is_empty()).then(|| lines.join(" "))
 }
 
 /// Returns the type inside an `Option`.

@@ -16,9 +16,10 @@
 //!
 //! Modules import those above them in this list, and none below.
 //!
-//! - `right` (rights of handler calls), `error`, `console` (where text goes), `names` (of addresses
-//!   and ports), `schedule` (tickets); `arguments` and [`handler`]: their declarations, and the rules
-//!   by which texts are assigned to arguments and handlers may be called.
+//! - `right` (rights of handler calls), `drop_reason` (reasons for which elements drop packets),
+//!   `error`, `console` (where text goes), `names` (of addresses and ports), `schedule` (tickets);
+//!   `arguments` and [`handler`]: their declarations, and the rules by which texts are assigned to
+//!   arguments and handlers may be called.
 //! - `runtime`: the mechanisms of a worker, which know no element.
 //! - `element`: the author's side. `class` (the description of a kind of element), the trait
 //!   [`Element`], `step` (work on each packet by itself), `fields` (arguments and handlers from a
@@ -37,6 +38,7 @@ mod arguments;
 mod build;
 mod console;
 mod control;
+mod drop_reason;
 mod element;
 mod engine;
 mod error;
@@ -51,8 +53,9 @@ mod schedule;
 pub use arguments::{Arg, Holds, Need, keyword as argument_keyword};
 pub use console::{Console, Listener};
 pub use control::{Control, LivenessProbe};
+pub use drop_reason::{DropReason, NoBuffer, NoDrop};
 pub use element::{
-    AccessMode, Arguments, BuildContext, Class, Context, Copies, DuplicateClass, Element,
+    AccessMode, Arguments, BuildContext, Class, Context, Copies, Covers, DuplicateClass, Element,
     ElementBuilder, ElementStatements, Exit, Exits, Inert, Library, Loaded, Next, OffWorker,
     PerPacket, Plan, PlanElement, Processing, Reads, Scope, Setting, SharedValues, Signals, Step,
     Verdict, Writes, derive, flow_outputs, load, unquoted,
@@ -66,7 +69,7 @@ pub use element::{
 pub use engine::{Answer, ConfigReader, Replacement};
 pub use error::{BuildError, HandlerError, HandlerResult};
 pub use handler::{Access, Handler, Merge};
-pub use linerate_graph_derive::Arguments;
+pub use linerate_graph_derive::{Arguments, DropReason};
 /// Configuration language.
 pub use linerate_language as lang;
 /// Packets and frames, so that a crate of elements needs no other.

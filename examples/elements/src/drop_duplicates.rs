@@ -5,10 +5,14 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
-use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, Packet, Reads, Step, Verdict};
 
 /// Drop reason.
-const DUPLICATE: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// duplicate
+    Duplicate,
+}
 
 pub(crate) const CLASS: Class = Class {
     name: "DropDuplicates",
@@ -18,7 +22,6 @@ pub(crate) const CLASS: Class = Class {
         packets before it that were none: a mirror port that sees a packet come in and go out \
         shows it twice. Each worker remembers the packets it has seen.",
     ports: "1/1",
-    drops: &["duplicate"],
     order_dependent: true,
     cost: "A hash of all bytes, and two operations on a table.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> DropDuplicates(100) -> Discard;",
@@ -42,13 +45,13 @@ struct DropDuplicates {
     seen: HashSet<u64>,
 }
 
-impl Step<Reads> for DropDuplicates {
+impl Step<Reads, Reason> for DropDuplicates {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         let hash = self.keys.hash_one(packet.bytes());
         if !self.seen.insert(hash) {
             self.duplicates += 1;
-            return Err(Exit::Drop(DUPLICATE));
+            return Err(Exit::Drop(Reason::Duplicate));
         }
         self.recent.push_back(hash);
         while self.recent.len() > self.window

@@ -8,10 +8,16 @@ use std::{
     time::Duration,
 };
 
-use linerate_graph::{Arguments, Class, Context, Element, Frame, Handler, HandlerError};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Element, Frame, Handler, HandlerError,
+};
 
 /// Drop reason.
-const STANDBY: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// standby
+    Standby,
+}
 
 pub(crate) const CLASS: Class = Class {
     name: "Failover",
@@ -21,7 +27,7 @@ pub(crate) const CLASS: Class = Class {
         has had none for so long.",
     ports: "2/1",
     processing: "h/h",
-    drops: &["standby"],
+    drops: Reason::REASONS,
     cost: "A clock reading per frame; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> f :: Failover(1s) -> Discard; Idle -> [1] f;",
     ..Class::for_element::<Failover>()
@@ -50,7 +56,7 @@ impl Element for Failover {
         if port == 0 {
             self.heard.store(cx.steady(), Relaxed);
         } else if self.active(cx) != port {
-            cx.drop_frame(frame, STANDBY);
+            cx.drop_frame(frame, Reason::Standby);
         }
     }
 

@@ -1,9 +1,16 @@
 //! `TTLSecurity`: only packets from near pass (RFC 5082).
 
-use linerate_graph::{Arguments, Class, Exit, Packet, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, Packet, Reads, Step, Verdict};
 
 /// Offset of the time to live in an IPv4 header.
 const TTL: usize = 8;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// too far away
+    TooFar,
+}
 
 pub(crate) const CLASS: Class = Class {
     name: "TTLSecurity",
@@ -14,7 +21,6 @@ pub(crate) const CLASS: Class = Class {
         Packets begin with their IP header.",
     ports: "1/1-2",
     processing: "a/ah",
-    drops: &["too far away"],
     cost: "A look at one byte of each packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> TTLSecurity(1) -> Discard;",
     ..TtlSecurity::CLASS
@@ -27,12 +33,12 @@ struct TtlSecurity {
     hops: u8,
 }
 
-impl Step<Reads> for TtlSecurity {
+impl Step<Reads, Reason> for TtlSecurity {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         match packet.bytes().get(TTL) {
             Some(ttl) if *ttl >= 255 - self.hops => Ok(()),
-            _ => Err(Exit::ErrorOutput(0)),
+            _ => Err(Exit::ErrorOutput(Reason::TooFar)),
         }
     }
 }

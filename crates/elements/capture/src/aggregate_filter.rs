@@ -3,16 +3,22 @@
 use std::collections::BTreeMap;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Reads, lang::config::words, parse_integer,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Reads, lang::config::words,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
 use linerate_kit::annotations::aggregate;
 
-/// Drop reasons.
-const FILTERED: usize = 0;
-const NOT_LISTED: usize = 1;
+/// Drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+enum Reason {
+    /// filtered
+    Filtered,
+    /// not listed
+    NotListed,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateFilter",
@@ -29,7 +35,7 @@ pub(super) const CLASS: Class = Class {
         "ACTION AGGREGATES",
         "an output, allow, drop or deny, and aggregates or all",
     )],
-    drops: &["filtered", "not listed"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: "A line of annotations per packet, and a search by halves among the ranges.",
     example: "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\") \
@@ -39,7 +45,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 /// Verdict on a packet: an output, or a drop reason.
-type Action = Result<usize, usize>;
+type Action = Result<usize, Reason>;
 
 struct AggregateFilter {
     ranges: Vec<Range>,
@@ -124,7 +130,7 @@ impl AggregateFilter {
             let output = parse_integer(word).and_then(|number| usize::try_from(number).ok());
             let action = match (word, output) {
                 ("allow", _) => Ok(0),
-                ("drop" | "deny", _) => Err(FILTERED),
+                ("drop" | "deny", _) => Err(Reason::Filtered),
                 (_, Some(output)) => Ok(output),
                 _ => {
                     make.error(format!("pattern {at}: expected a port number"));
@@ -161,7 +167,10 @@ impl AggregateFilter {
         }
         let ranges =
             ranges.0.into_iter().map(|(first, (last, action))| Range { first, last, action });
-        AggregateFilter { ranges: ranges.collect(), others: others.unwrap_or(Err(NOT_LISTED)) }
+        AggregateFilter {
+            ranges: ranges.collect(),
+            others: others.unwrap_or(Err(Reason::NotListed)),
+        }
     }
 
     #[inline]
@@ -174,7 +183,7 @@ impl AggregateFilter {
 
 impl Element for AggregateFilter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.retain::<Reads>(frame, FILTERED, |packet| match self.action(aggregate(packet.meta())) {
+        cx.retain::<Reads, Reason>(frame, |packet| match self.action(aggregate(packet.meta())) {
             Ok(0) => Ok(()),
             Ok(output) => Err(Exit::Output(output)),
             Err(reason) => Err(Exit::Drop(reason)),
@@ -256,7 +265,7 @@ mod tests {
         for _ in 0..200 {
             let (mut ranges, mut single) = (Ranges::default(), [None; 64]);
             for action in 0..8 {
-                let action = if action % 3 == 0 { Err(FILTERED) } else { Ok(action) };
+                let action = if action % 3 == 0 { Err(Reason::Filtered) } else { Ok(action) };
                 let (a, b) = (draw() % 64, draw() % 64);
                 let (first, last) = (a.min(b), a.max(b));
                 let mut expected = 0;

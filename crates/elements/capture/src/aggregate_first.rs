@@ -5,14 +5,20 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_graph::{Arguments, Class, ElementBuilder, ElementRef, Exit, Reads, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, DropReason, ElementBuilder, ElementRef, Exit, Reads, Step, Verdict,
+};
 use linerate_memory::Packet;
 
 use super::{FAMILY, notifiers::check_notifier};
 use linerate_kit::annotations::aggregate;
 
 /// Drop reason.
-const SEEN: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// not the first
+    Seen,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateFirst",
@@ -24,7 +30,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["not the first"],
     // The first packet depends on the order of packets by several ways.
     shows_order: |plan, at| plan.has_several_sources(at) || plan.has_several_ways_from("Tee", at),
     cost: "A line of annotations per packet and a line of memory, where a line has 512 aggregates; \
@@ -76,13 +81,13 @@ impl AggregateFirst {
     }
 }
 
-impl Step<Reads> for AggregateFirst {
+impl Step<Reads, Reason> for AggregateFirst {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         if self.seen.is_first(aggregate(packet.meta())) {
             Ok(())
         } else {
-            Err(Exit::ErrorOutput(SEEN))
+            Err(Exit::ErrorOutput(Reason::Seen))
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `AggregateIP`: groups packets by a field.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Step, Text, Verdict, unquoted,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Step, Text, Verdict, Writes, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -11,6 +11,14 @@ use super::{
     ip_field::{Header, IpField},
 };
 use linerate_kit::annotations;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateIP",
@@ -23,7 +31,7 @@ pub(super) const CLASS: Class = Class {
         output 1.",
     ports: "1/1-2",
     processing: "a/ah",
-    drops: &["no buffer for a copy"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: "Four bytes of the packet and a line of metadata: some ten cycles.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.2.3.4\") \
@@ -111,9 +119,9 @@ impl AggregateIp {
     }
 }
 
-impl Step for AggregateIp {
+impl Step<Writes, Reason> for AggregateIp {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let value = self.value(packet).ok_or(Exit::Output(1))?;
         let meta = packet.meta_mut();
         let before =

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Seconds, Writes,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Seconds, Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -16,7 +16,13 @@ use linerate_kit::{
 };
 
 /// Drop reason.
-const NO_BUFFER: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+}
+
 /// Default of `CAPACITY`.
 const CAPACITY: usize = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
@@ -34,7 +40,7 @@ pub(super) const CLASS: Class = Class {
         counted as `refused`. Workers number by themselves.",
     ports: "1/1-2",
     processing: "a/ah",
-    drops: &["no buffer for a copy"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: "A look-up in a hash table.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 1.0.0.2\") \
@@ -95,7 +101,7 @@ impl AggregateIpAddrPair {
         packet: &mut PacketMut<'_>,
         now: u64,
         ended: &mut Vec<u32>,
-    ) -> Result<(), Exit> {
+    ) -> Result<(), Exit<Reason>> {
         let network = packet.network();
         let (bytes, meta) = packet.parts();
         let ip = ip_mut(bytes, network).ok_or(Exit::Output(1))?;
@@ -160,7 +166,7 @@ impl Element for AggregateIpAddrPair {
             let text = format!("{name}: warning: packet received without timestamp\n");
             cx.console().report(&text);
         }
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| self.number(packet, now, &mut ended));
+        cx.retain::<Writes, Reason>(frame, |packet| self.number(packet, now, &mut ended));
         self.listeners.tell(cx, ended);
     }
 

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, io::BufWriter, mem};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError,
-    HandlerRef, HandlerResult, Rank, Seconds,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, ElementRef, Handler,
+    HandlerError, HandlerRef, HandlerResult, NoBuffer, Rank, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -40,7 +40,7 @@ pub(super) const CLASS: Class = Class {
         Handler::count("flows", "flows and pairs of hosts known"),
         Handler::count("refused", "packets of flows there was no room for"),
     ],
-    drops: &["no buffer for a copy", "fragment of an unknown flow", "too many packets held"],
+    drops: Reason::REASONS,
     // Packets that waited for another go with it.
     multiplies: |_, _, _| usize::MAX,
     annotates: true,
@@ -55,7 +55,16 @@ const CAPACITY: usize = 1 << 20;
 /// Packets held at most: their buffers are needed by all elements.
 const MOST_HELD: usize = 4096;
 /// Drop reason.
-const TOO_MANY_HELD: usize = 2;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// fragment of an unknown flow
+    UnknownFlow,
+    /// too many packets held
+    TooManyHeld,
+}
 
 #[derive(Arguments)]
 #[arguments(check = AggregateIpFlows::set_times)]
@@ -302,7 +311,7 @@ impl AggregateIpFlows {
         self.now = (cx.pool.arena().meta(&slot).timestamp / 1_000_000_000) as u32;
         if self.held >= MOST_HELD {
             self.release(cx, place);
-            return cx.drop_packet(slot, TOO_MANY_HELD);
+            return cx.drop_packet(slot, Reason::TooManyHeld);
         }
         self.tables[place.0].pairs[place.1].held.push_back((slot, about));
         self.held += 1;
@@ -342,7 +351,7 @@ impl AggregateIpFlows {
             let others = of.held.iter().filter(same).map(|(slot, _)| named(slot));
             match others.into_iter().find(|(number, _)| *number != 0) {
                 Some(found) => name = found,
-                None => return cx.drop_packet(slot, 1),
+                None => return cx.drop_packet(slot, Reason::UnknownFlow),
             }
             rename(&mut slot, name);
         } else {
@@ -426,7 +435,7 @@ impl AggregateIpFlows {
 impl Element for AggregateIpFlows {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.listeners.go_on(cx);
-        cx.unshare(frame, 0);
+        cx.unshare::<Reason>(frame);
         let mut slots = mem::take(&mut self.scratch);
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         for mut slot in slots.drain(..) {

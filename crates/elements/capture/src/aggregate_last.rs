@@ -3,7 +3,8 @@
 use std::{collections::HashSet, hash::BuildHasherDefault, mem};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Rank,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Next, NoBuffer, Rank,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -20,10 +21,18 @@ use linerate_kit::{
     run_end::RunEnd,
 };
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const NOT_LAST: usize = 1;
-const TOO_MANY_HELD: usize = 2;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// not the last
+    NotLast,
+    /// too many packets held
+    TooManyHeld,
+}
+
 /// Default of `CAPACITY`.
 const CAPACITY: usize = 16384;
 
@@ -50,7 +59,7 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: &[Handler::button("clear", "sends on all that is held")],
     annotates: true,
-    drops: &["no buffer for a copy", "not the last", "too many packets held"],
+    drops: Reason::REASONS,
     // All held packets may leave at once.
     multiplies: |_, _, _| usize::MAX,
     observes_state_of: |plan, at| plan.elements_named(at, &["NOTIFIER"]),
@@ -144,7 +153,7 @@ impl AggregateLast {
         let aggregate = aggregate(arena.meta(&slot));
         if !self.held.contains_key(&aggregate) {
             if self.held.len() >= self.capacity {
-                return cx.drop_packet(slot, TOO_MANY_HELD);
+                return cx.drop_packet(slot, Reason::TooManyHeld);
             }
             if let Some(meta) = arena.meta_mut(&mut slot) {
                 set_first_time(meta, meta.timestamp);
@@ -169,14 +178,14 @@ impl AggregateLast {
             cx.take_part(&earlier, rank, part);
             cx.out.emit(1, earlier);
         } else {
-            cx.drop_packet(earlier, NOT_LAST);
+            cx.drop_packet(earlier, Reason::NotLast);
         }
     }
 }
 
 impl Element for AggregateLast {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let mut slots = mem::take(&mut self.slots);
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         for slot in slots.drain(..) {

@@ -1,14 +1,25 @@
 //! `AggregateLength` and `AggregatePaint`: group packets by length and paint annotation, without
 //! their headers.
 
-use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, DropReason, ElementBuilder, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::annotations::{aggregate, extra_length, set_aggregate};
+use linerate_kit::{
+    annotations::{aggregate, extra_length, set_aggregate},
+    ip::NoHeader,
+};
 
-/// Drop reason.
-const NO_HEADER: usize = 1;
+/// Drop reason of `AggregateLength`.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+}
 
 pub(super) const LENGTH: Class = Class {
     name: "AggregateLength",
@@ -18,7 +29,6 @@ pub(super) const LENGTH: Class = Class {
         the IP header on, which must then be known; packets without it are dropped.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "no IP header"],
     cost: "A line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> AggregateLength -> AggregateCounter -> Discard;",
     ..AggregateLength::CLASS
@@ -29,7 +39,7 @@ pub(super) const PAINT: Class = Class {
     summary: "makes the paint of packets their aggregate",
     description: "The lowest `BITS` of it.",
     args: AggregatePaint::ARGS,
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(3) -> AggregatePaint -> AggregateCounter \
         -> Discard;",
     make: AggregatePaint::CLASS.make,
@@ -43,16 +53,13 @@ struct AggregateLength {
     from_header: bool,
 }
 
-impl Step for AggregateLength {
+impl Step<Writes, Reason> for AggregateLength {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (length, headroom) = (packet.len() as u32, packet.headroom());
         let meta = packet.meta_mut();
-        let offset = if self.from_header {
-            meta.network.offset(headroom).ok_or(Exit::Drop(NO_HEADER))?
-        } else {
-            0
-        };
+        let offset =
+            if self.from_header { meta.network.offset(headroom).ok_or(NoHeader)? } else { 0 };
         let length = length.wrapping_sub(offset as u32);
         set_aggregate(meta, length.wrapping_add(extra_length(meta)));
         Ok(())

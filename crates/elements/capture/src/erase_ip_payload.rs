@@ -1,13 +1,22 @@
 //! `EraseIPPayload`: zeroes the payload of TCP and UDP packets.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::ip::{NO_HEADER, PROTOCOL, header_length, ip_mut, is_first_fragment};
+use linerate_kit::ip::{NoHeader, PROTOCOL, header_length, ip_mut, is_first_fragment};
 
 /// Drop reason.
-const OTHER: usize = 2;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// neither TCP, UDP nor ICMP
+    Other,
+}
+
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -21,7 +30,6 @@ pub(super) const CLASS: Class = Class {
         and packets of other protocols are dropped. The IP header must be known (`MarkIPHeader`).",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "no IP header", "neither TCP, UDP nor ICMP"],
     cost: "Writes all bytes of a packet behind its headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 U\") \
         -> EraseIPPayload -> Discard;",
@@ -31,11 +39,11 @@ pub(super) const CLASS: Class = Class {
 #[derive(Arguments)]
 struct EraseIpPayload {}
 
-impl Step for EraseIpPayload {
+impl Step<Writes, Reason> for EraseIpPayload {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let network = packet.network();
-        let ip = ip_mut(packet.bytes_mut(), network).ok_or(Exit::Drop(NO_HEADER))?;
+        let ip = ip_mut(packet.bytes_mut(), network).ok_or(Exit::Drop(Reason::NoHeader))?;
         let (protocol, is_first) = (ip[PROTOCOL], is_first_fragment(ip));
         let start = header_length(ip);
         let behind = &mut ip[start..];
@@ -44,7 +52,7 @@ impl Step for EraseIpPayload {
             (UDP, true) => (8, 6),
             (TCP | UDP, false) => (0, usize::MAX),
             (ICMP, _) => return Ok(()),
-            _ => return Err(Exit::Drop(OTHER)),
+            _ => return Err(Exit::Drop(Reason::Other)),
         };
         if let Some(payload) = behind.get_mut(header..) {
             payload.fill(0);

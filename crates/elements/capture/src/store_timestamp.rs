@@ -1,12 +1,21 @@
 //! `StoreTimestamp`: writes the timestamp annotation into the packet.
 
-use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, DropReason, ElementBuilder, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
 
 /// Drop reason.
-const TOO_LONG: usize = 1;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
+
 /// Bytes of a timestamp.
 const LENGTH: usize = 8;
 
@@ -19,7 +28,6 @@ pub(super) const CLASS: Class = Class {
         them become longer; bytes between are zero.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
     cost: "A line of annotations and one of the packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp -> StoreTimestamp(TAIL true) \
         -> Discard;",
@@ -47,14 +55,14 @@ impl StoreTimestamp {
     }
 }
 
-impl Step for StoreTimestamp {
+impl Step<Writes, Reason> for StoreTimestamp {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let length = packet.len();
         let at = self.place.unwrap_or(length);
         let lacks = (at + LENGTH).saturating_sub(length);
         if lacks > 0 && !packet.append(lacks) {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(Reason::TooLong));
         }
         let (bytes, meta) = packet.parts();
         if lacks > LENGTH {

@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerError, HandlerResult, Step, Verdict,
+    Arguments, Class, Context, DropReason, Element, Exit, Handler, HandlerError, HandlerResult,
+    NoBuffer, Step, Verdict, Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::checksum::{udp_nonzero, update_bytes};
@@ -14,9 +15,17 @@ use linerate_packet::checksum::{udp_nonzero, update_bytes};
 use super::FAMILY;
 use linerate_kit::ip::{LEAST, PROTOCOL, get16, is_first_fragment};
 
-/// Drop reasons.
-const NOT_UDP: usize = 1;
-const TOO_SHORT: usize = 2;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// not UDP
+    NotUdp,
+    /// too short for a record
+    TooShort,
+}
+
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 const IP6_HEADER: usize = 40;
@@ -35,7 +44,6 @@ pub(super) const CLASS: Class = Class {
         checksum is updated, where there is one. `OFFSET` is where the header of IPv4 or IPv6 \
         begins: 14 behind an Ethernet header. Extension headers of IPv6 are not gone through.",
     ports: "1/1",
-    drops: &["no buffer", "not UDP", "too short for a record"],
     cost: "A line of the packet; a clock reading per frame, and a counter that all workers share.",
     example: "InfiniteSource(LENGTH 30, LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6) \
         -> StoreUDPTimeSeqRecord(0) -> Discard;",
@@ -70,20 +78,20 @@ fn parts(time: i64) -> [u8; 8] {
 
 /// The UDP datagram behind an IPv4 or IPv6 header.
 #[inline]
-fn udp(ip: &mut [u8]) -> Result<&mut [u8], Exit> {
-    let start = match *ip.first_chunk::<UDP_HEADER>().ok_or(Exit::Drop(TOO_SHORT))? {
+fn udp(ip: &mut [u8]) -> Result<&mut [u8], Exit<Reason>> {
+    let start = match *ip.first_chunk::<UDP_HEADER>().ok_or(Exit::Drop(Reason::TooShort))? {
         [0x60..=0x6f, _, _, _, _, _, UDP, _] => IP6_HEADER,
         [0x40..=0x4f, ..] => {
-            let head = ip.first_chunk::<LEAST>().ok_or(Exit::Drop(TOO_SHORT))?;
+            let head = ip.first_chunk::<LEAST>().ok_or(Exit::Drop(Reason::TooShort))?;
             let length = usize::from(head[0] & 15) * 4;
             if head[PROTOCOL] != UDP || !is_first_fragment(head) || length < LEAST {
-                return Err(Exit::Drop(NOT_UDP));
+                return Err(Exit::Drop(Reason::NotUdp));
             }
             length
         }
-        _ => return Err(Exit::Drop(NOT_UDP)),
+        _ => return Err(Exit::Drop(Reason::NotUdp)),
     };
-    ip.get_mut(start..).ok_or(Exit::Drop(TOO_SHORT))
+    ip.get_mut(start..).ok_or(Exit::Drop(Reason::TooShort))
 }
 
 impl StoreRecord {
@@ -111,7 +119,7 @@ fn four(record: &[u8; RECORD], at: usize) -> [u8; 4] {
     record[at..].first_chunk().copied().unwrap_or_default()
 }
 
-impl Step for StoreRecord {
+impl Step<Writes, Reason> for StoreRecord {
     #[inline]
     fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
         self.now = cx.now();
@@ -119,12 +127,12 @@ impl Step for StoreRecord {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let ip = packet.bytes_mut().get_mut(self.offset as usize..);
-        let udp = udp(ip.ok_or(Exit::Drop(TOO_SHORT))?)?;
+        let udp = udp(ip.ok_or(Exit::Drop(Reason::TooShort))?)?;
         let (header, data) =
-            udp.split_first_chunk_mut::<UDP_HEADER>().ok_or(Exit::Drop(TOO_SHORT))?;
-        let place = data.first_chunk_mut::<RECORD>().ok_or(Exit::Drop(TOO_SHORT))?;
+            udp.split_first_chunk_mut::<UDP_HEADER>().ok_or(Exit::Drop(Reason::TooShort))?;
+        let place = data.first_chunk_mut::<RECORD>().ok_or(Exit::Drop(Reason::TooShort))?;
         let record = self.next(place);
         let check = get16(header, 6);
         if check != 0 {

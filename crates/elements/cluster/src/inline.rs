@@ -7,8 +7,8 @@ use std::{
 
 use linerate_cluster::{Access, Broker, DrainResult, Granted, InlineConfig, InlineHandle};
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
-    Right, Role, Word,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Next, Right, Role, Word,
 };
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
@@ -19,17 +19,18 @@ use super::{
     place::{BrokerState, Expected, broker},
 };
 
-/// Drop reasons.
-const DENIED: usize = 0;
-const ABSENT: usize = 1;
-const SILENT: usize = 2;
-const FULL: usize = 3;
-const DROPS: &[&str] = &[
-    "the program says so",
-    "no program attached",
-    "the program does not answer",
-    "no room for more that wait",
-];
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// the program says so
+    Denied,
+    /// no program attached
+    Absent,
+    /// the program does not answer
+    Silent,
+    /// no room for more that wait
+    Full,
+}
 
 /// Most packets that wait, most flows, and the longest time.
 const QUEUE_LIMIT: usize = 1 << 20;
@@ -89,7 +90,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("process", "the program's process, or -"),
         Handler::button("forget", "forgets all flows"),
     ],
-    drops: DROPS,
+    drops: Reason::REASONS,
     role: Role::Io,
     external_input: true,
     cost: "Two locks per frame, eight bytes written and read per packet, and what a flow is called, \
@@ -156,10 +157,10 @@ impl InlineConsumer {
     fn count_refused(cx: &mut Context, settled: &DrainResult) {
         let refused = settled.refused;
         for (reason, count) in [
-            (DENIED, refused.denied),
-            (ABSENT, refused.absent),
-            (SILENT, refused.silent),
-            (FULL, refused.full),
+            (Reason::Denied, refused.denied),
+            (Reason::Absent, refused.absent),
+            (Reason::Silent, refused.silent),
+            (Reason::Full, refused.full),
         ] {
             if count > 0 {
                 cx.count_drops(reason, count);
@@ -186,7 +187,7 @@ impl Element for InlineConsumer {
             broker.dispatcher().ask(asks, &mut cx.pool, frame);
         }
         if !frame.is_empty() {
-            cx.drop_frame(frame, FULL);
+            cx.drop_frame(frame, Reason::Full);
         }
         cx.schedule();
     }
@@ -232,7 +233,7 @@ impl Element for InlineConsumer {
         let Some((_, asks)) = self.asks.take() else { return };
         let waiting = asks.waiting();
         if waiting > 0 {
-            cx.count_drops(FULL, waiting);
+            cx.count_drops(Reason::Full, waiting);
         }
     }
 

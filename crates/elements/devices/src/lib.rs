@@ -64,16 +64,8 @@ const CLASSES: &[&Class] = &[
 /// The name of the family in the reference.
 const FAMILY: &str = "devices";
 
-/// Why ports drop packets, in the order of [`linerate_port::DropReason`].
-const DROPS: &[&str] = &[
-    "no free packet buffer",
-    "longer than a buffer or the MTU",
-    "malformed descriptor or record",
-    "the kernel's receive ring was full",
-    "the transmit queue was full",
-    "the link was down",
-    "the kernel refused to send it",
-];
+/// Why ports drop packets.
+const DROPS: &[&str] = <linerate_port::DropReason as linerate_graph::DropReason>::REASONS;
 
 /// The timer that looks after a port's counters and whether it is still there.
 const TICK: u32 = 0;

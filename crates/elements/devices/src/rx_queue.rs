@@ -444,7 +444,7 @@ pub(super) fn add_drops(
 ) {
     let since = now - *seen;
     *seen = now;
-    for ((reason, dropped), sum) in since.drops.into_iter().enumerate().zip(drops) {
+    for ((reason, dropped), sum) in DropReason::ALL.into_iter().zip(since.drops).zip(drops) {
         if dropped > 0 {
             *sum += dropped;
             cx.count_drops(reason, dropped as usize);

@@ -2,9 +2,6 @@
 
 use std::{fs, path::PathBuf};
 
-use linerate_port::DropReason;
-
-use super::DROPS;
 use linerate_elements_testing::Run;
 
 /// A directory of a test's own, removed when it is over.
@@ -26,12 +23,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-#[test]
-fn reasons_are_those_of_ports() {
-    let meanings: Vec<_> = DropReason::ALL.iter().map(|reason| reason.meaning()).collect();
-    assert_eq!(DROPS, meanings);
 }
 
 #[test]

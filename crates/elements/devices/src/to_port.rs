@@ -148,8 +148,8 @@ impl ToPort {
         for slot in frame.slots_mut() {
             match cx.pool.share(slot).map(|shared| sent.push(shared)) {
                 Some(Ok(())) => {}
-                Some(Err(slot)) => cx.drop_packet(slot, DropReason::NoBuffer as usize),
-                None => cx.count_drops(DropReason::NoBuffer as usize, 1),
+                Some(Err(slot)) => cx.drop_packet(slot, DropReason::NoBuffer),
+                None => cx.count_drops(DropReason::NoBuffer, 1),
             }
         }
         self.tx_queue.send(cx, &mut sent);

@@ -313,7 +313,7 @@ impl Tunnel {
                 matches!(version, Some(4 | 6))
             };
             frame.retain(is_ip, |slot| refused.push(slot));
-            let malformed = DropReason::Malformed as usize;
+            let malformed = DropReason::Malformed;
             self.refused.drain(..).for_each(|slot| cx.drop_packet(slot, malformed));
         }
         tx_queue.send(cx, frame);

@@ -200,7 +200,7 @@ impl TxQueue {
 
     fn drop_all(&mut self, cx: &mut Context, frame: &mut Frame, reason: DropReason) {
         self.drops[reason as usize] += frame.len() as u64;
-        cx.drop_frame(frame, reason as usize);
+        cx.drop_frame(frame, reason);
     }
 
     /// Flushes outstanding packets, as there is nothing else to do.

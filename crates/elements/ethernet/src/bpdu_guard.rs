@@ -1,12 +1,16 @@
 //! `BPDUGuard`: drops messages between bridges.
 
-use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, ElementBuilder, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::FAMILY;
 
 /// Drop reason.
-const RESERVED: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// address reserved for bridges
+    Reserved,
+}
 
 /// The addresses no bridge forwards but for their last four bits (IEEE 802.1Q,
 /// table 8-1).
@@ -23,7 +27,6 @@ pub(super) const CLASS: Class = Class {
         `BPDU_ONLY` just those of spanning trees (address 00) are kept.",
     ports: "1/1-2",
     processing: "a/ah",
-    drops: &["address reserved for bridges"],
     cost: "Touches the packet's first line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> BPDUGuard -> Discard;",
     ..BpduGuard::CLASS
@@ -48,15 +51,15 @@ impl BpduGuard {
     }
 }
 
-impl Step<Reads> for BpduGuard {
+impl Step<Reads, Reason> for BpduGuard {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         let head = packet.bytes().first_chunk().map_or(0, |head| u64::from_be_bytes(*head));
         if (head >> 16) & !self.free != PREFIX {
             return Ok(());
         }
         self.count += 1;
-        Err(Exit::ErrorOutput(RESERVED))
+        Err(Exit::ErrorOutput(Reason::Reserved))
     }
 }
 

@@ -1,13 +1,17 @@
 //! `DropBroadcasts`: drops packets sent by broadcast or multicast.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, Context, DropReason, Exit, Reads, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 use linerate_kit::{annotations::is_link_broadcast, log_once::LogOnce};
 
 /// Drop reason.
-const BROADCAST: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// broadcast or multicast
+    Broadcast,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "DropBroadcasts",
@@ -19,7 +23,6 @@ pub(super) const CLASS: Class = Class {
     processing: "a/ah",
     annotates: true,
     needs_packet_type: true,
-    drops: &["broadcast or multicast"],
     shows_order: |_, _| true,
     cost: "Reads a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> HostEtherFilter(1:1:1:1:1:1, DROP_OTHER false) \
@@ -38,7 +41,7 @@ struct DropBroadcasts {
     said: LogOnce,
 }
 
-impl Step<Reads> for DropBroadcasts {
+impl Step<Reads, Reason> for DropBroadcasts {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         // Most frames have none, and are left as they are.
@@ -50,12 +53,12 @@ impl Step<Reads> for DropBroadcasts {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         if !is_link_broadcast(packet.meta()) {
             return Ok(());
         }
         self.drops += 1;
-        Err(Exit::ErrorOutput(BROADCAST))
+        Err(Exit::ErrorOutput(Reason::Broadcast))
     }
 
     fn end(&mut self, cx: &mut Context) {

@@ -1,6 +1,6 @@
 //! `EnsureEther`: an Ethernet header for packets that have none.
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder};
+use linerate_graph::{Arg, Class, Context, DropReason, Element, ElementBuilder};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -26,7 +26,7 @@ pub(super) const CLASS: Class = Class {
         Arg::optional("DST", "Ethernet address", "2:2:2:2:2:2", "destination address"),
     ],
     annotates: true,
-    drops: header::DROPS,
+    drops: header::Reason::REASONS,
     cost: "Reads a line of annotations and the packet's first line.",
     example: "FromIPSummaryDump(/dev/null, STOP true) -> EnsureEther -> Discard;",
     make: |make| Box::new(EnsureEther::new(make)),
@@ -94,7 +94,7 @@ impl Element for EnsureEther {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut failed = Vec::new();
         frame.retain(|slot| self.ensure(cx, slot), |slot| failed.push(slot));
-        failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::TOO_LONG));
+        failed.into_iter().for_each(|slot| cx.drop_packet(slot, header::Reason::TooLong));
     }
 }
 

@@ -2,16 +2,22 @@
 //! between packets and their annotations.
 
 use linerate_graph::{
-    Arguments, Class, ElementBuilder, Exit, Right, Step, Verdict, Word, parse_integer,
+    Arguments, Class, DropReason, ElementBuilder, Exit, NoBuffer, Right, Step, Verdict, Word,
+    Writes, parse_integer,
 };
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::{annotation_byte::Bytes, ether::Mac};
 
-/// Drop reason, behind that of all steps that write.
-const SHORT: usize = 1;
-const DROPS: &[&str] = &["no buffer", "too short"];
+/// Drop reason of those that need the bytes of an address.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// too short
+    Short,
+}
 
 pub(super) const GET: Class = Class {
     name: "GetEtherAddress",
@@ -22,7 +28,6 @@ pub(super) const GET: Class = Class {
         that leave by output 1, or are dropped where there is none.",
     ports: "1/1-2",
     annotates: true,
-    drops: DROPS,
     cost: "One pass: the line of the address and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> GetEtherAddress(0, src) -> Discard;",
     ..GetEtherAddress::CLASS
@@ -36,7 +41,6 @@ pub(super) const SET: Class = Class {
     description: "To the same for every packet. StoreEtherAddress writes it into packets.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetEtherAddress(1:2:3:4:5:6, 0) -> Discard;",
     ..SetEtherAddress::CLASS
@@ -52,7 +56,6 @@ pub(super) const STORE: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: DROPS,
     cost: "One pass: the line of the address, and one of annotations where it comes from there.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StoreEtherAddress(1:2:3:4:5:6, src) -> Discard;",
     ..StoreEtherAddress::CLASS
@@ -87,12 +90,12 @@ struct GetEtherAddress {
     offset: usize,
 }
 
-impl Step for GetEtherAddress {
+impl Step<Writes, Reason> for GetEtherAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (bytes, meta) = packet.parts();
         let address = bytes.get(self.offset..).and_then(|rest| rest.first_chunk());
-        self.anno.set(meta, *address.ok_or(Exit::ErrorOutput(SHORT))?);
+        self.anno.set(meta, *address.ok_or(Exit::ErrorOutput(Reason::Short))?);
         Ok(())
     }
 }
@@ -139,12 +142,12 @@ impl StoreEtherAddress {
     }
 }
 
-impl Step for StoreEtherAddress {
+impl Step<Writes, Reason> for StoreEtherAddress {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (bytes, meta) = packet.parts();
         let place = bytes.get_mut(self.offset..).and_then(|rest| rest.first_chunk_mut());
-        *place.ok_or(Exit::ErrorOutput(SHORT))? =
+        *place.ok_or(Exit::ErrorOutput(Reason::Short))? =
             self.anno.map_or(self.addr.0.0, |anno| anno.get(meta));
         Ok(())
     }

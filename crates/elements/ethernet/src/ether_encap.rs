@@ -1,6 +1,8 @@
 //! `EtherEncap`: a fixed Ethernet header in front of packets.
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerResult, Right,
+};
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
@@ -28,7 +30,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("ethertype", "the Ethertype"),
         Handler::value("etht", "the Ethertype, by its old name").flags("D"),
     ],
-    drops: header::DROPS,
+    drops: header::Reason::REASONS,
     cost: "14 bytes are written in front of it. A packet with too \
         little room there is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) \

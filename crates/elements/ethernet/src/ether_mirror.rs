@@ -13,7 +13,6 @@ pub(super) const CLASS: Class = Class {
     description: "Source becomes destination and the other way round: a packet goes back to where \
         it came from. Packets too short to have both stay as they are.",
     ports: "1/1",
-    drops: &["no buffer"],
     cost: "Touches the packet's first line.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> EtherMirror -> Discard;",
     ..EtherMirror::CLASS

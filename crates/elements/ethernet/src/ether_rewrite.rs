@@ -1,7 +1,8 @@
 //! `EtherRewrite`: sets the Ethernet addresses.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right, Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerResult, NoBuffer,
+    Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
@@ -12,9 +13,6 @@ use linerate_kit::{
     handler_values::record_argument,
     mac_header::{are_marked, marked},
 };
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "EtherRewrite",
@@ -32,7 +30,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("src", "the source address"),
         Handler::value("dst", "the destination address"),
     ],
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     cost: "Touches the packet's first line. In graphs \
         with a MarkMACHeader a line of annotations as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) \
@@ -59,7 +57,7 @@ impl EtherRewrite {
 impl Element for EtherRewrite {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         if !self.marked {
-            cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            cx.retain::<Writes, NoBuffer>(frame, |packet| {
                 if let Some(to) = packet.bytes_mut().first_chunk_mut() {
                     *to = self.addresses;
                 }
@@ -67,7 +65,7 @@ impl Element for EtherRewrite {
             });
             return;
         }
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<NoBuffer>(frame);
         let arena = cx.pool.arena();
         for slot in frame.slots_mut() {
             let offset = marked(slot, arena.meta(slot)).unwrap_or(0);

@@ -1,8 +1,8 @@
 //! `EtherSwitch` and `ListenEtherSwitch`: learning switches without VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
-    Inert, Merge, Seconds,
+    Arg, Class, Context, Copies, DropReason, Element, ElementBuilder, Handler, HandlerError,
+    HandlerResult, Inert, Merge, NoBuffer, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -12,10 +12,16 @@ use super::{
 };
 use linerate_kit::{ether::mac_text, handler_values::value_of};
 
-/// Drop reasons.
-const SAME_PORT: usize = 0;
-const SHORT: usize = 1;
-const NO_BUFFER: usize = 2;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// destination is where it came from
+    SamePort,
+    /// no Ethernet header
+    Short,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 pub(super) const TIMEOUT: Arg = Arg::keyword(
     "TIMEOUT",
@@ -77,7 +83,7 @@ pub(super) const CLASS: Class = Class {
     flow: "#/[^#]",
     args: &[TIMEOUT, CAPACITY, PORT_CAPACITY, NAMES, OWNED],
     handlers: &HANDLERS,
-    drops: &["destination is where it came from", "no Ethernet header", "no buffer"],
+    drops: Reason::REASONS,
     cost: "Source and destination of \
         all packets of a frame are looked up together, and each packet is moved to its output. 28 \
         bytes of memory per host, and 8 to 16 for the index.",
@@ -125,7 +131,7 @@ impl EtherSwitch {
         let mut outputs = outputs.iter();
         frame.drain_front(frame.len(), |slot| match outputs.next() {
             Some(&FLOOD) | None => flood(cx, slot, port, self.outputs()),
-            Some(&NOWHERE) => cx.drop_packet(slot, SHORT),
+            Some(&NOWHERE) => cx.drop_packet(slot, Reason::Short),
             Some(&output) => self.send(cx, slot, port, output as usize),
         });
     }
@@ -135,7 +141,7 @@ impl EtherSwitch {
         let listener = self.ports as usize;
         match (output == port, self.listens) {
             (true, true) => cx.out.emit(listener, slot),
-            (true, false) => cx.drop_packet(slot, SAME_PORT),
+            (true, false) => cx.drop_packet(slot, Reason::SamePort),
             (false, true) => {
                 share(cx, &mut slot, listener);
                 cx.out.emit(output, slot);
@@ -158,7 +164,7 @@ fn flood(cx: &mut Context, mut slot: Slot, port: usize, outputs: usize) {
 fn share(cx: &mut Context, slot: &mut Slot, output: usize) {
     match cx.pool.share(slot) {
         Some(copy) => cx.out.emit(output, copy),
-        None => cx.count_drops(NO_BUFFER, 1),
+        None => cx.count_drops(Reason::NoBuffer, 1),
     }
 }
 

@@ -1,14 +1,18 @@
 //! Headroom for a header in front of packets.
 
-use linerate_graph::{Context, Exit, Verdict, Writes};
+use linerate_graph::{Context, DropReason, Exit, NoBuffer, Verdict, Writes};
 use linerate_memory::{Arena, Frame, HeaderStart, PacketMut, Slot};
 
 use linerate_kit::headroom;
 
-/// Drop reasons of the elements that put headers in front.
-pub(super) const NO_BUFFER: usize = 0;
-pub(super) const TOO_LONG: usize = 1;
-pub(super) const DROPS: &[&str] = &["no buffer", "longer than a buffer"];
+/// Drop reason of the elements that put headers in front.
+#[derive(Clone, Copy, DropReason)]
+pub(super) enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 /// Makes room for `length` bytes in front of one packet, whose network header is
 /// then said to be at `network`. `false` when the buffer is too small or
@@ -29,7 +33,7 @@ pub(super) fn open_one(cx: &Context, slot: &mut Slot, length: usize, network: us
 /// written to.
 #[inline]
 pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
-    cx.unshare(frame, NO_BUFFER);
+    cx.unshare::<Reason>(frame);
     let all = frame.slots().iter().all(|slot| slot.headroom() >= length);
     if all && !cx.world().annotated {
         for slot in frame.slots_mut() {
@@ -44,14 +48,14 @@ pub(super) fn open(cx: &mut Context, frame: &mut Frame, length: usize, network: 
 /// begins. Packets that cannot have the room are dropped.
 #[inline]
 pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &[u8; N]) {
-    cx.unshare(frame, NO_BUFFER);
+    cx.unshare::<Reason>(frame);
     const { assert!(N >= 8 && N <= 24) };
     let annotated = cx.world().annotated;
     // In registers: an array would be loaded again for each packet that is written.
     let [start, middle, end] = [0, (N - 8).min(8), N - 8].map(|at| eight(header, at));
     // Nearly always there is room for all.
     if cx.pool.arena().unstrip_packets(frame, &mut cx.header_cache, N) {
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             if let Some(to) = packet.bytes_mut().first_chunk_mut::<N>() {
                 to[..8].copy_from_slice(&start.to_ne_bytes());
                 if N > 16 {
@@ -67,11 +71,11 @@ pub(super) fn put<const N: usize>(cx: &mut Context, frame: &mut Frame, header: &
         return;
     }
     headroom::make(cx.pool.arena(), frame, N);
-    cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+    cx.retain::<Writes, Reason>(frame, |packet| {
         if headroom::put_header(packet, header, annotated) {
             Ok(())
         } else {
-            Err(Exit::Drop(TOO_LONG))
+            Err(Exit::Drop(Reason::TooLong))
         }
     });
 }
@@ -87,17 +91,21 @@ pub(super) fn put_one<const N: usize>(
     packet: &mut PacketMut<'_>,
     header: &[u8; N],
     annotated: bool,
-) -> Verdict {
+) -> Verdict<Reason> {
     if packet.headroom() < N && packet.prepend(N) {
         packet.pull(N);
     }
-    if headroom::put_header(packet, header, annotated) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
+    if headroom::put_header(packet, header, annotated) {
+        Ok(())
+    } else {
+        Err(Exit::Drop(Reason::TooLong))
+    }
 }
 
 fn open_each(cx: &mut Context, frame: &mut Frame, length: usize, network: usize) {
     let mut failed = Vec::new();
     frame.retain(|slot| open_one(cx, slot, length, network), |slot| failed.push(slot));
-    failed.into_iter().for_each(|slot| cx.drop_packet(slot, TOO_LONG));
+    failed.into_iter().for_each(|slot| cx.drop_packet(slot, Reason::TooLong));
 }
 
 /// Says how far behind the start of a packet that is not shared its network header begins.

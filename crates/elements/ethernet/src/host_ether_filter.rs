@@ -1,14 +1,19 @@
 //! `HostEtherFilter`: destination filter of a network card with an address.
 
-use linerate_graph::{Arguments, Class, Exit, Right, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Right, Step, Verdict, Writes};
 use linerate_memory::{Meta, PacketMut};
 
 use super::{FAMILY, ether_encap::address};
 use linerate_kit::{annotations::packet_type, ether::Mac};
 
-/// Drop reasons.
-const FILTERED: usize = 0;
-const NO_BUFFER: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// not for this host
+    Filtered,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "HostEtherFilter",
@@ -21,7 +26,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["not for this host", "no buffer"],
     cost: "Reads its first line, and writes a line of annotations \
         where the type was another.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> HostEtherFilter(1:1:1:1:1:1) -> Discard;",
@@ -62,18 +66,16 @@ impl HostEtherFilter {
     }
 }
 
-impl Step for HostEtherFilter {
-    const NO_BUFFER: usize = NO_BUFFER;
-
+impl Step<Writes, Reason> for HostEtherFilter {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
-        let kind = self.packet_type(packet.bytes()).ok_or(Exit::ErrorOutput(FILTERED))?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
+        let kind = self.packet_type(packet.bytes()).ok_or(Exit::ErrorOutput(Reason::Filtered))?;
         let meta = packet.meta_mut();
         if meta.packet_type != kind {
             meta.packet_type = kind;
         }
         let passes = !self.drop_other || kind != Meta::OTHER_HOST;
-        if passes { Ok(()) } else { Err(Exit::ErrorOutput(FILTERED)) }
+        if passes { Ok(()) } else { Err(Exit::ErrorOutput(Reason::Filtered)) }
     }
 }
 

@@ -20,7 +20,6 @@ pub(super) const CLASS: Class = Class {
         not marked.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkMACHeader(4, 14) -> Discard;",
     ..MarkMacHeader::CLASS

@@ -15,7 +15,6 @@ pub(super) const CLASS: Class = Class {
         `OUTGOING` or `LOOPBACK`, in any case.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations per packet; copies of packets become copies of their own.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetPacketType(HOST) -> Discard;",
     ..SetPacketType::CLASS

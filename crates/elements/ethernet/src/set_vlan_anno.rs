@@ -1,15 +1,14 @@
 //! `SetVLANAnno`: sets the VLAN annotation.
 
-use linerate_graph::{Arg, Class, Context, Element, HandlerError, HandlerResult, Right};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, HandlerError, HandlerResult, NoBuffer, Right,
+};
 use linerate_memory::Frame;
 
 use super::{
     FAMILY,
     tag::{self, Tagging},
 };
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "SetVLANAnno",
@@ -22,7 +21,7 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::optional("VLAN_TCI", "0 to 0xFFFF", "0", "the tag"), tag::PCP, tag::ID],
     handlers: &[tag::CONFIG, tag::HANDLERS[0], tag::HANDLERS[1], tag::HANDLERS[2]],
     annotates: true,
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetVLANAnno(VLAN_ID 7) -> Discard;",
     make: |make| Box::new(SetVlanAnno(Tagging::from_args(make, false))),
@@ -40,7 +39,7 @@ struct SetVlanAnno(Tagging);
 
 impl Element for SetVlanAnno {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<NoBuffer>(frame);
         let arena = cx.pool.arena();
         for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
             meta.vlan = self.0.tci;

@@ -1,7 +1,8 @@
 //! `VLANDecap`, `StripEtherVLANHeader`: remove 802.1Q tags.
 
 use linerate_graph::{
-    Arguments, Class, Context, ElementBuilder, Exit, Reads, Right, Step, Verdict,
+    Arguments, Class, Context, DropReason, ElementBuilder, Exit, NoBuffer, Reads, Right, Step,
+    Verdict,
 };
 use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
@@ -9,9 +10,14 @@ use linerate_packet::EtherType;
 use super::{ADDRESSES, FAMILY, TAG};
 use linerate_kit::{ether::HEADER, mac_header::Starts};
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const UNTAGGED: usize = 1;
+/// Drop reason of `StripEtherVLANHeader`.
+#[derive(Clone, Copy, DropReason)]
+enum StripReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no tag
+    Untagged,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "VLANDecap",
@@ -20,7 +26,6 @@ pub(super) const CLASS: Class = Class {
     description: "Packets without tag stay as they are. The VLAN annotation says what it was, 0 for \
         packets without. Of several tags the outermost goes.",
     ports: "1/1",
-    drops: &["no buffer"],
     cost: "The addresses of packets with a tag are moved, in their first line; where the \
         graph uses annotations, a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VLANDecap -> Discard;",
@@ -37,7 +42,7 @@ pub(super) const STRIP: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     args: Strip::ARGS,
-    drops: &["no buffer", "no tag"],
+    drops: StripReason::REASONS,
     cost: "Reads the packet's first line; where \
         the graph uses annotations, a line of them as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StripEtherVLANHeader -> Discard;",
@@ -120,23 +125,23 @@ impl Strip {
     }
 }
 
-impl Step<Reads> for Strip {
+impl Step<Reads, StripReason> for Strip {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         if self.annotated {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<StripReason>(frame);
         }
         self.starts.note(cx, frame);
         true
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<StripReason> {
         let found = tag_of(packet.bytes(), EtherType::VLAN.0);
-        let tci = found.or(self.native).ok_or(Exit::ErrorOutput(UNTAGGED))?;
+        let tci = found.or(self.native).ok_or(Exit::ErrorOutput(StripReason::Untagged))?;
         let length = if found.is_some() { HEADER + TAG } else { HEADER };
         if !packet.pull(length) {
-            return Err(Exit::ErrorOutput(UNTAGGED));
+            return Err(Exit::ErrorOutput(StripReason::Untagged));
         }
         if self.annotated
             && let Some(packet) = packet.writable()

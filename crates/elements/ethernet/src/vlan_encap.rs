@@ -1,8 +1,8 @@
 //! `VLANEncap`, `EtherVLANEncap`: add 802.1Q tags.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerResult, Right, Verdict,
-    Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerResult,
+    NoBuffer, Right, Verdict, Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{EtherType, MacAddr};
@@ -16,9 +16,16 @@ use super::{
 };
 use linerate_kit::ether::{HEADER, bytes, mac_text};
 
-/// Drop reason besides those of all that put headers in front.
-const SHORT: usize = 2;
-const DROPS: &[&str] = &[header::DROPS[0], header::DROPS[1], "no Ethernet header"];
+/// Drop reason of `VLANEncap`.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+    /// no Ethernet header
+    Short,
+}
 
 pub(super) const SHIM: Class = Class {
     name: "VLANEncap",
@@ -45,7 +52,7 @@ pub(super) const SHIM: Class = Class {
         Handler::value("ethertype", "the Ethertype that says that there is a tag"),
     ],
     annotates: true,
-    drops: DROPS,
+    drops: Reason::REASONS,
     cost: "Addresses move by four bytes, the rest stays where it is.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VLANEncap(VLAN_ID 5) -> VLANDecap -> Discard;",
     make: |make| Box::new(Shim::new(make)),
@@ -87,7 +94,7 @@ pub(super) const ETHER: Class = Class {
         tag::HANDLERS[2],
         tag::NATIVE_HANDLER,
     ],
-    drops: header::DROPS,
+    drops: header::Reason::REASONS,
     cost: "18 bytes are written in front of it. With `ANNO` a line \
         of annotations is read as well.",
     example: "InfiniteSource(LIMIT 10, STOP true) \
@@ -121,17 +128,15 @@ impl Element for Shim {
         let Shim { tagging, ethertype } = *self;
         let annotated = cx.world().annotated;
         if tagging.annotated {
-            cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| {
+            cx.retain::<Writes, Reason>(frame, |packet| {
                 let tci = Some(packet.meta().vlan).filter(|tci| !tagging.is_native(*tci));
                 add_tag(packet, tci.map(|tci| tag(ethertype, tci)), annotated)
             });
         } else if tagging.is_native(tagging.tci) {
-            cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| {
-                add_tag(packet, None, annotated)
-            });
+            cx.retain::<Writes, Reason>(frame, |packet| add_tag(packet, None, annotated));
         } else {
             let tag = Some(tag(ethertype, tagging.tci));
-            cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| add_tag(packet, tag, annotated));
+            cx.retain::<Writes, Reason>(frame, |packet| add_tag(packet, tag, annotated));
         }
     }
 
@@ -155,13 +160,13 @@ impl Element for Shim {
 
 /// Adds a tag, if there is to be one, and says where the network header is.
 #[inline(always)]
-fn add_tag(packet: &mut PacketMut<'_>, tag: Option<[u8; TAG]>, annotated: bool) -> Verdict {
+fn add_tag(packet: &mut PacketMut<'_>, tag: Option<[u8; TAG]>, annotated: bool) -> Verdict<Reason> {
     if packet.len() < HEADER {
-        return Err(Exit::Drop(SHORT));
+        return Err(Exit::Drop(Reason::Short));
     }
     if let Some(tag) = tag {
         if !packet.prepend(TAG) {
-            return Err(Exit::Drop(header::TOO_LONG));
+            return Err(Exit::Drop(Reason::TooLong));
         }
         put_tag(packet.bytes_mut(), tag);
     }
@@ -220,7 +225,7 @@ impl Ether {
     }
 
     /// A header by the packet's annotation.
-    fn encapsulate(&self, packet: &mut PacketMut<'_>, annotated: bool) -> Verdict {
+    fn encapsulate(&self, packet: &mut PacketMut<'_>, annotated: bool) -> Verdict<header::Reason> {
         let tci = packet.meta().vlan;
         if self.tagging.is_native(tci) {
             header::put_one(packet, &self.header, annotated)
@@ -236,7 +241,7 @@ impl Element for Ether {
         if self.tagging.annotated {
             let annotated = cx.world().annotated;
             let encapsulate = |packet: &mut PacketMut<'_>| self.encapsulate(packet, annotated);
-            cx.retain::<Writes>(frame, header::NO_BUFFER, encapsulate);
+            cx.retain::<Writes, header::Reason>(frame, encapsulate);
         } else if self.tagging.is_native(tci) {
             header::put(cx, frame, &self.header);
         } else {

@@ -1,8 +1,8 @@
 //! `VLANSwitch`: a learning switch with VLANs.
 
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, ElementBuilder, Handler, HandlerResult, Inert,
-    lang::config::words, parse_integer,
+    Arg, Class, Context, Copies, DropReason, Element, ElementBuilder, Handler, HandlerResult,
+    Inert, NoBuffer, lang::config::words, parse_integer,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{EtherType, vlan::Tci};
@@ -17,11 +17,18 @@ use super::{
 };
 use linerate_kit::ether::{HEADER, mac_text};
 
-/// Drop reasons.
-const SAME_PORT: usize = 0;
-const NOT_ALLOWED: usize = 1;
-const SHORT: usize = 2;
-const NO_BUFFER: usize = 3;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// destination is where it came from
+    SamePort,
+    /// not of the port's VLANs
+    NotAllowed,
+    /// no Ethernet header
+    Short,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 /// VLANs there can be: 0 and 4,095 mean something else.
 const VLANS: std::ops::RangeInclusive<u16> = 1..=4094;
@@ -59,12 +66,7 @@ pub(super) const CLASS: Class = Class {
         ether_switch::HANDLERS[4],
         ether_switch::HANDLERS[5],
     ],
-    drops: &[
-        "destination is where it came from",
-        "not of the port's VLANs",
-        "no Ethernet header",
-        "no buffer",
-    ],
+    drops: Reason::REASONS,
     cost: "As EtherSwitch, and what moving the addresses costs where a tag comes or goes. Where a packet goes everywhere, one copy of its bytes for each port that has \
         its tag otherwise.",
     example: "s :: VLANSwitch(ACCESS 10, TRUNK ALL NATIVE 1); Idle -> s -> Discard; \
@@ -203,21 +205,21 @@ impl VlanSwitch {
 
     /// By all other ports of the VLAN.
     fn flood(&self, cx: &mut Context, mut slot: Slot, port: usize, place: PacketVlan) {
-        let Some(vlan) = place.vlan else { return cx.drop_packet(slot, NOT_ALLOWED) };
+        let Some(vlan) = place.vlan else { return cx.drop_packet(slot, Reason::NotAllowed) };
         let others = (0..self.ports.len()).filter(|at| *at != port && self.ports[*at].has(vlan));
         let mut previous = None;
         for output in others {
             if let Some(previous) = previous.replace(output) {
                 match cx.pool.share(&mut slot) {
                     Some(copy) => self.send(cx, copy, previous, place),
-                    None => cx.count_drops(NO_BUFFER, 1),
+                    None => cx.count_drops(Reason::NoBuffer, 1),
                 }
             }
         }
         match previous {
             Some(last) => self.send(cx, slot, last, place),
             // No other port is in this VLAN.
-            None => cx.drop_packet(slot, SAME_PORT),
+            None => cx.drop_packet(slot, Reason::SamePort),
         }
     }
 
@@ -225,12 +227,12 @@ impl VlanSwitch {
     #[inline]
     fn send(&self, cx: &mut Context, mut slot: Slot, output: usize, place: PacketVlan) {
         let (Some(vlan), Some(port)) = (place.vlan, self.ports.get(output)) else {
-            return cx.drop_packet(slot, NOT_ALLOWED);
+            return cx.drop_packet(slot, Reason::NotAllowed);
         };
         let tag = place.tag.unwrap_or_default();
         let wanted = (port.native != Some(vlan)).then_some(Tci(tag.0 & 0xf000 | vlan));
         if wanted != place.tag && !retag(cx, &mut slot, place.tag.is_some(), wanted) {
-            return cx.drop_packet(slot, NO_BUFFER);
+            return cx.drop_packet(slot, Reason::NoBuffer);
         }
         cx.out.emit(output, slot);
     }
@@ -289,14 +291,16 @@ impl Element for VlanSwitch {
         let places = std::mem::take(&mut self.places);
         let mut all = places.iter().enumerate();
         frame.drain_front(frame.len(), |slot| {
-            let Some((at, place)) = all.next() else { return cx.drop_packet(slot, NOT_ALLOWED) };
+            let Some((at, place)) = all.next() else {
+                return cx.drop_packet(slot, Reason::NotAllowed);
+            };
             match outputs.get(at).copied().unwrap_or(FLOOD) {
                 _ if place.vlan.is_none() => {
                     let short = slot.len() < HEADER;
-                    cx.drop_packet(slot, if short { SHORT } else { NOT_ALLOWED });
+                    cx.drop_packet(slot, if short { Reason::Short } else { Reason::NotAllowed });
                 }
                 FLOOD => self.flood(cx, slot, port, *place),
-                output if output as usize == port => cx.drop_packet(slot, SAME_PORT),
+                output if output as usize == port => cx.drop_packet(slot, Reason::SamePort),
                 output => self.send(cx, slot, output as usize, *place),
             }
         });

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, Exit, Handler, HandlerResult, Step, Verdict,
+    Arguments, Class, Context, DropReason, Element, Exit, Handler, HandlerResult, NoBuffer, Step,
+    Verdict, Writes,
 };
 use linerate_memory::{Frame, HeaderStart, PacketMut};
 use linerate_packet::{
@@ -40,7 +41,7 @@ pub(super) const ENCAP: Class = Class {
         the network on the way must carry 50 bytes more than the longest.",
     ports: "1/1",
     annotates: true,
-    drops: header::DROPS,
+    drops: header::Reason::REASONS,
     cost: "The headers of the packet inside are read for the port, 36 \
         bytes are written, and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) -> Discard;",
@@ -59,7 +60,6 @@ pub(super) const DECAP: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["not of this tunnel", "no buffer", "wrong UDP checksum"],
     cost: "Outer headers are read. A checksum, where there is one, \
         costs a pass over the packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> VXLANEncap(10.0.0.1, 10.0.0.2, 7) \
@@ -67,9 +67,16 @@ pub(super) const DECAP: Class = Class {
     ..Decap::CLASS
 };
 
-/// Drop reasons of packets that are not decapsulated.
-const OTHER: usize = 0;
-const WRONG_CHECKSUM: usize = 2;
+/// Drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+enum Reason {
+    /// not of this tunnel
+    Other,
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// wrong UDP checksum
+    WrongChecksum,
+}
 
 #[derive(Arguments)]
 #[arguments(handlers = [Handler::value("vni", "the network")])]
@@ -185,12 +192,12 @@ struct Decap {
 impl Decap {
     /// Returns start and end of the inner packet, or the reason for which it is not decapsulated.
     #[inline]
-    fn inside(&self, bytes: &[u8]) -> Result<(usize, usize), usize> {
-        let outer = self.outer(bytes).ok_or(OTHER)?;
+    fn inside(&self, bytes: &[u8]) -> Result<(usize, usize), Reason> {
+        let outer = self.outer(bytes).ok_or(Reason::Other)?;
         if outer.is_right() {
             Ok((outer.udp + UDP + vxlan::HEADER_LEN, outer.udp + outer.datagram.len()))
         } else {
-            Err(WRONG_CHECKSUM)
+            Err(Reason::WrongChecksum)
         }
     }
 
@@ -249,11 +256,9 @@ fn is_right(ip: &[u8; IP], datagram: &[u8]) -> bool {
     sum.is_valid()
 }
 
-impl Step for Decap {
-    const NO_BUFFER: usize = 1;
-
+impl Step<Writes, Reason> for Decap {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (start, end) = self.inside(packet.bytes()).map_err(Exit::ErrorOutput)?;
         packet.truncate(end);
         packet.pull(start);
@@ -348,11 +353,12 @@ mod tests {
         ] {
             let mut bytes = good.clone();
             bytes[at] = value;
-            assert_eq!(decap.inside(&bytes), Err(OTHER), "byte {at}");
+            assert_eq!(decap.inside(&bytes), Err(Reason::Other), "byte {at}");
         }
-        (0..good.len()).for_each(|length| assert_eq!(decap.inside(&good[..length]), Err(OTHER)));
+        (0..good.len())
+            .for_each(|length| assert_eq!(decap.inside(&good[..length]), Err(Reason::Other)));
         let mut bytes = good.clone();
         bytes[27] = 1;
-        assert_eq!(decap.inside(&bytes), Err(WRONG_CHECKSUM));
+        assert_eq!(decap.inside(&bytes), Err(Reason::WrongChecksum));
     }
 }

@@ -6,8 +6,8 @@ use linerate_flow::cache::{Drop, FlowCache, Options};
 use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
 use linerate_flow::table::PortCount;
 use linerate_graph::{
-    Arg, Class, Context, Copies, Element, ElementBuilder, Filename, Handler, HandlerError,
-    HandlerResult, Inert, Merge, Next, OffWorker, Text, lang::config::words,
+    Arg, Class, Context, Copies, DropReason, Element, ElementBuilder, Filename, Handler,
+    HandlerError, HandlerResult, Inert, Merge, Next, OffWorker, Text, lang::config::words,
 };
 use linerate_kit::links::LinkWatcher;
 use linerate_memory::Frame;
@@ -19,7 +19,7 @@ use crate::{
     FAMILY, change,
     connections::Connections,
     dump,
-    out::Out,
+    out::{Out, Reason},
     switches::{self, SwitchHandle},
     trace,
     wakeup::Wakeup,
@@ -143,7 +143,7 @@ pub(crate) const CLASS: Class = Class {
     flow: "x/x",
     args: &[TABLES, FLOWS, CACHE, DATAPATH, NAMES, FILE],
     handlers: &HANDLERS,
-    drops: &Drop::NAMES,
+    drops: Reason::REASONS,
     cost: "A frame whose packets all go the same way, whatever is in them, costs some cycles for \
         each. Where it depends on headers, these are read and hashed, and a line of 64 bytes is compared. \
         Each entry takes some 1,500 bytes in each worker.",
@@ -357,7 +357,7 @@ impl FlowSwitch {
             let Some(injection) = self.switch.next_injection() else { break };
             self.arm(cx, now);
             let Some(mut slot) = packet_of(cx, &injection.packet) else {
-                cx.count_drops(Drop::Room as usize, 1);
+                cx.count_drops(Reason(Drop::Room), 1);
                 continue;
             };
             if let Some(bytes) = cx.arena().packet_mut(&mut slot) {
@@ -419,7 +419,7 @@ impl Element for FlowSwitch {
         tracker.expire_fragments(now);
         let lost = tracker.take_lost_fragments();
         if lost > 0 {
-            cx.count_drops(Drop::Fragment as usize, lost as usize);
+            cx.count_drops(Reason(Drop::Fragment), lost as usize);
         }
         if let Some(at) = self.next_tick(now) {
             cx.set_timer(TICK, at);

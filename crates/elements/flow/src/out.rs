@@ -1,8 +1,20 @@
 //! The outputs of an element, as the fast path knows them.
 
 use linerate_flow::cache::{Drop, Outlet};
-use linerate_graph::Context;
+use linerate_graph::{Context, DropReason};
 use linerate_memory::{Frame, PoolCache, Slot};
+
+/// Drop reason: one of the flow cache.
+#[derive(Clone, Copy)]
+pub(crate) struct Reason(pub(crate) Drop);
+
+impl DropReason for Reason {
+    const REASONS: &'static [&'static str] = &Drop::NAMES;
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 pub(crate) struct Out<'a>(pub(crate) &'a mut Context);
 
@@ -31,10 +43,10 @@ impl Outlet for Out<'_> {
     }
 
     fn drop_packet(&mut self, slot: Slot, why: Drop) {
-        self.0.drop_packet(slot, why as usize);
+        self.0.drop_packet(slot, Reason(why));
     }
 
     fn drop_frame(&mut self, frame: &mut Frame, why: Drop) {
-        self.0.drop_frame(frame, why as usize);
+        self.0.drop_frame(frame, Reason(why));
     }
 }

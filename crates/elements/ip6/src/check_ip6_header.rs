@@ -2,16 +2,29 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arguments, Class, Context, ElementBuilder, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, ElementBuilder, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::{
     Annotations, Column, Frame, HeaderBatch, HeaderKernel, HeaderLocation, LANES, PacketMut,
 };
 
 use super::{
     FAMILY,
-    header::{LEAST, LENGTH, REFUSED, SOURCE, address, get16, mark},
+    header::{LEAST, LENGTH, NoHeader, SOURCE, address, get16, mark},
 };
 use linerate_kit::log_once::LogOnce;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// IPv6 header not sound
+    BadHeader,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "CheckIP6Header",
@@ -25,7 +38,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no IPv6 header", "IPv6 header not sound"],
     cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b40 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header -> Discard;",
@@ -81,13 +93,13 @@ fn check(bytes: &[u8], bad: &[[u8; 16]]) -> Option<usize> {
     sound.then_some(length)
 }
 
-impl Step for CheckIp6Header {
+impl Step<Writes, Reason> for CheckIp6Header {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let bytes = packet.bytes().get(self.offset..).unwrap_or_default();
         let Some(length) = check(bytes, &self.bad) else {
             self.drops += 1;
-            return Err(Exit::ErrorOutput(REFUSED));
+            return Err(Exit::ErrorOutput(Reason::BadHeader));
         };
         packet.truncate(self.offset + length);
         mark(packet, self.offset);
@@ -96,15 +108,14 @@ impl Step for CheckIp6Header {
 
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let no_buffer = <CheckIp6Header as Step>::NO_BUFFER;
-        if cx.process_headers(frame, no_buffer, self) && self.said.first() {
+        if cx.process_headers(frame, self) && self.said.first() {
             cx.console().report("IP6 header check failed\n");
         }
     }
 }
 
 impl HeaderKernel<WORDS> for CheckIp6Header {
-    type Exit = Exit;
+    type Exit = Exit<Reason>;
     /// Lengths of the IPv6 packets.
     type LookResult = Column;
 
@@ -144,7 +155,7 @@ impl HeaderKernel<WORDS> for CheckIp6Header {
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         self.step(packet)
     }
 }

@@ -1,14 +1,27 @@
 //! `DecIP6HLIM`: decrements the hop limit.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::{
     Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, LANES, PacketMut,
 };
 
 use super::{
     FAMILY,
-    header::{HOPS, LEAST, REFUSED, known},
+    header::{HOPS, LEAST, NoHeader, known},
 };
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// hop limit reached
+    Expired,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "DecIP6HLIM",
@@ -19,7 +32,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no IPv6 header", "hop limit reached"],
     cost: "One pass over the packets' headers.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b40 20010db8000000000000000000000001 \
         20010db8000000000000000000000002>, LIMIT 10, STOP true) -> CheckIP6Header -> DecIP6HLIM \
@@ -39,18 +51,18 @@ const WORDS: usize = HOPS / 4 + 1;
 /// One hop in the word of the hop limit.
 const HOP: u32 = 1 << 24;
 
-impl Step for DecIp6Hlim {
+impl Step<Writes, Reason> for DecIp6Hlim {
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
-        cx.process_headers(frame, <DecIp6Hlim as Step>::NO_BUFFER, self);
+        cx.process_headers(frame, self);
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let hops = &mut known(packet)?[HOPS];
         if *hops <= 1 {
             self.drops += 1;
-            return Err(Exit::ErrorOutput(REFUSED));
+            return Err(Exit::ErrorOutput(Reason::Expired));
         }
         *hops -= 1;
         Ok(())
@@ -58,7 +70,7 @@ impl Step for DecIp6Hlim {
 }
 
 impl HeaderKernel<WORDS> for DecIp6Hlim {
-    type Exit = Exit;
+    type Exit = Exit<Reason>;
     type LookResult = ();
 
     #[inline(always)]
@@ -91,7 +103,7 @@ impl HeaderKernel<WORDS> for DecIp6Hlim {
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         self.step(packet)
     }
 }

@@ -15,7 +15,6 @@ pub(super) const GET: Class = Class {
         packet that is too short for that keeps the annotation it has.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Reads the packet and writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> GetIP6Address(24) -> Discard;",
     ..GetIp6Address::CLASS
@@ -56,7 +55,6 @@ pub(super) const SET: Class = Class {
     description: "The same for all packets.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIP6Address(2001:db8::1) -> Discard;",
     ..SetIp6Address::CLASS

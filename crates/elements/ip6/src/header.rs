@@ -4,7 +4,7 @@
 //! `CheckIP6Header` and `MarkIP6Header` have marked the header. Click fails for unmarked packets;
 //! here they are dropped under a reason of their own.
 
-use linerate_graph::Exit;
+use linerate_graph::DropReason;
 use linerate_memory::{Arena, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
@@ -21,10 +21,9 @@ pub(super) const DESTINATION: usize = 24;
 /// Place of the checksum in an `ICMPv6` message.
 pub(super) const ICMP_CHECKSUM: usize = 2;
 
-/// Drop reasons, the first ones of classes whose steps need the header ([`known`]).
-pub(super) const NO_BUFFER: usize = 0;
-pub(super) const NO_HEADER: usize = 1;
-pub(super) const REFUSED: usize = 2;
+/// no IPv6 header
+#[derive(Debug, Clone, Copy, DropReason)]
+pub(super) struct NoHeader;
 
 /// The address at `at`, which is there.
 #[inline(always)]
@@ -63,7 +62,7 @@ pub(super) fn fill_checksum(header: &[u8], protocol: u8, bytes: &mut [u8], at: u
 
 /// Returns a packet from its IPv6 header on, for steps: those without one are dropped.
 #[inline(always)]
-pub(super) fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8], Exit> {
+pub(super) fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8], NoHeader> {
     let network = packet.network();
-    ip_mut(packet.bytes_mut(), network).ok_or(Exit::Drop(NO_HEADER))
+    ip_mut(packet.bytes_mut(), network).ok_or(NoHeader)
 }

@@ -4,15 +4,15 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, ElementBuilder};
+use linerate_graph::{Arguments, Class, Context, DropReason, Element, ElementBuilder, NoBuffer};
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, icmpv6::Icmpv6Type, ipv6_ext::upper_layer};
 
 use super::{
     FAMILY,
     header::{
-        DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, LENGTH, NEXT, SOURCE, address, fill_checksum, ip,
-        mark, put16,
+        DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, LENGTH, NEXT, NoHeader, SOURCE, address,
+        fill_checksum, ip, mark, put16,
     },
 };
 use linerate_kit::{
@@ -51,14 +51,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     annotates: true,
     needs_packet_type: true,
-    drops: &[
-        "no IPv6 header",
-        "about an error",
-        "to a group",
-        "from no single host",
-        "no buffer",
-        "more than RATE",
-    ],
+    drops: SuppressReason::REASONS,
     cost: "Builds a packet of up to 616 bytes and computes its checksum for each \
         error.",
     example: "InfiniteSource(DATA \\<60000000 0000 3b01 20010db8000000000000000000000001 \
@@ -67,14 +60,20 @@ pub(super) const CLASS: Class = Class {
     ..Class::for_element::<Icmp6Error>()
 };
 
-/// Why there is no error about a packet, by its drop reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Drop reason: why there is no error about a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 enum SuppressReason {
+    #[from(NoHeader)]
     NoHeader,
+    /// about an error
     Error,
+    /// to a group
     Group,
+    /// from no single host
     Source,
+    #[from(NoBuffer)]
     NoBuffer,
+    /// more than RATE
     Rate,
 }
 
@@ -96,7 +95,7 @@ struct Icmp6Error {
     #[arg(keyword, kind = "bytes", default = 1500)]
     mtu: u32,
     #[group]
-    limit: Limit,
+    limit: Limit<SuppressReason>,
     /// The fault that Click reports when it initializes the element.
     wrong: Option<String>,
 }
@@ -184,9 +183,7 @@ impl Element for Icmp6Error {
 
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut limit = std::mem::take(&mut self.limit);
-        limit.replace(cx, frame, SuppressReason::Rate as usize, |cx, slot| {
-            self.about(cx, slot).map_err(|silence| silence as usize)
-        });
+        limit.replace(cx, frame, SuppressReason::Rate, |cx, slot| self.about(cx, slot));
         self.limit = limit;
     }
 }

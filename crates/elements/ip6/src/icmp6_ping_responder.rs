@@ -3,15 +3,28 @@
 //! Click has none; `ICMPPingResponder` is the model. Requests behind extension headers, fragments
 //! among them, are left to others.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_kit::ping::{HOPS as HOP_LIMIT, annotate_reply, make_reply};
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::IpProtocol;
 
 use super::{
     FAMILY,
-    header::{DESTINATION, HOPS, LEAST, NEXT, REFUSED, SOURCE, address, known},
+    header::{DESTINATION, HOPS, LEAST, NEXT, NoHeader, SOURCE, address, known},
 };
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// not an ICMPv6 echo request
+    NoRequest,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "ICMP6PingResponder",
@@ -24,7 +37,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no IPv6 header", "not an ICMPv6 echo request"],
     cost: "One pass over the packets' headers; the checksum is updated, not computed.",
     example: "InfiniteSource(DATA \\<60000000 0008 3a40 20010db8000000000000000000000001 \
         20010db8000000000000000000000002 8000 23b7 00010001>, LIMIT 10, STOP true) \
@@ -68,7 +80,7 @@ fn answer(ip: &mut [u8]) -> bool {
     true
 }
 
-impl Step for Icmp6PingResponder {
+impl Step<Writes, Reason> for Icmp6PingResponder {
     #[inline]
     fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
         self.now = cx.now();
@@ -76,11 +88,11 @@ impl Step for Icmp6PingResponder {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let now = self.now;
         let ip = known(packet)?;
         if !answer(ip) {
-            return Err(Exit::ErrorOutput(REFUSED));
+            return Err(Exit::ErrorOutput(Reason::NoRequest));
         }
         let destination = address(ip, DESTINATION);
         annotate_reply(packet.meta_mut(), &destination, now);

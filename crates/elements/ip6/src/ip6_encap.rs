@@ -3,19 +3,26 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Right, Scope, Text, Value, Writes, unquoted,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Right, Scope, Text, Value, Writes, unquoted,
 };
 use linerate_memory::Frame;
 
 use super::{
     FAMILY,
-    header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, NO_BUFFER, SOURCE, address, mark, put16},
+    header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, SOURCE, address, mark, put16},
 };
 use linerate_kit::{address6, handler_values::record_argument, ip_encap::ProtocolNumber};
 
 /// Drop reason.
-const TOO_LONG: usize = 1;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
+
 /// Word for the destination annotation.
 const ANNOTATION: &str = "DST_ANNO";
 
@@ -39,7 +46,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("dst", "destination address, or DST_ANNO").flags("."),
     ],
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "One pass: the line in front of the packet and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, 2001:db8::2) \
         -> Discard;",
@@ -90,10 +97,10 @@ impl Ip6Encap {
 impl Element for Ip6Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Ip6Encap { header, annotated } = self;
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             let length = packet.len() as u16;
             if !packet.prepend(LEAST) {
-                return Err(Exit::Drop(TOO_LONG));
+                return Err(Exit::Drop(Reason::TooLong));
             }
             let mut head = *header;
             put16(&mut head, LENGTH, length);

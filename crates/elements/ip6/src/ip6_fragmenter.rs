@@ -2,19 +2,27 @@
 //!
 //! RFC 8200 section 4.5.
 
-use linerate_graph::{Arguments, Class, Context, Element, HandlerResult};
+use linerate_graph::{Arguments, Class, Context, DropReason, Element, HandlerResult, NoBuffer};
 use linerate_kit::{ip::fragments, mac_header, random::Random};
 use linerate_memory::{Frame, HeaderStart, Slot};
 use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
 
 use super::{
     FAMILY,
-    header::{LEAST, LENGTH, NEXT, NO_BUFFER, ip, mark, put16},
+    header::{LEAST, LENGTH, NEXT, NoHeader, ip, mark, put16},
 };
 
-/// Drop reasons.
-const NO_HEADER: usize = 1;
-const UNDIVIDED: usize = 2;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// too long and not to be divided
+    Undivided,
+}
+
 /// Bytes of a fragment header.
 const FRAGMENT: usize = 8;
 /// Headers that every fragment has again.
@@ -40,7 +48,7 @@ pub(super) const CLASS: Class = Class {
         1 => fragments(plan, at, longest, LEAST + FRAGMENT),
         _ => 1,
     },
-    drops: &["no buffer", "no IPv6 header", "too long and not to be divided"],
+    drops: Reason::REASONS,
     cost: "A test per packet; a copy per fragment.",
     example: "InfiniteSource(LENGTH 100, LIMIT 10, STOP true) -> IP6Encap(udp, 2001:db8::1, \
         2001:db8::2) -> IP6Fragmenter(80) -> Discard;",
@@ -107,10 +115,10 @@ impl Ip6Fragmenter {
             return cx.out.emit(1, slot);
         }
         let Some(packet) = ip(cx.pool.arena(), &slot) else {
-            return cx.drop_packet(slot, NO_HEADER);
+            return cx.drop_packet(slot, Reason::NoHeader);
         };
         let Some(division) = Division::for_mtu(packet, self.mtu as usize) else {
-            return cx.drop_packet(slot, UNDIVIDED);
+            return cx.drop_packet(slot, Reason::Undivided);
         };
         let rest = packet.len() - division.head;
         self.ident = self.ident.wrapping_add(1);
@@ -118,7 +126,7 @@ impl Ip6Fragmenter {
         let mut at = 0;
         while at < rest {
             let Some(fragment) = self.fragment(cx, &slot, division, at) else {
-                return cx.drop_packet(slot, NO_BUFFER);
+                return cx.drop_packet(slot, Reason::NoBuffer);
             };
             cx.take_part(&fragment, rank, at / division.piece);
             cx.out.emit(0, fragment);

@@ -1,11 +1,11 @@
 //! `IP6Mirror`: swaps source and destination.
 
-use linerate_graph::{Arguments, Class, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, NoBuffer, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::{
     FAMILY,
-    header::{DESTINATION, LEAST, NEXT, SOURCE, known},
+    header::{DESTINATION, LEAST, NEXT, NoHeader, SOURCE, known},
 };
 
 /// Protocols with ports.
@@ -13,6 +13,15 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Bytes of a transport header that must be there.
 const TRANSPORT: usize = 8;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "IP6Mirror",
@@ -23,7 +32,6 @@ pub(super) const CLASS: Class = Class {
         (`CheckIP6Header`).",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "no IPv6 header"],
     cost: "One pass over the packets' headers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header -> IP6Mirror -> Discard;",
     ..Ip6Mirror::CLASS
@@ -32,9 +40,9 @@ pub(super) const CLASS: Class = Class {
 #[derive(Arguments)]
 struct Ip6Mirror;
 
-impl Step for Ip6Mirror {
+impl Step<Writes, Reason> for Ip6Mirror {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let ip = known(packet)?;
         ip[SOURCE..LEAST].rotate_left(DESTINATION - SOURCE);
         if matches!(ip[NEXT], TCP | UDP) && ip.len() >= LEAST + TRANSPORT {

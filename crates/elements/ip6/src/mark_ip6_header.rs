@@ -13,7 +13,6 @@ pub(super) const CLASS: Class = Class {
         follows the first 40 bytes is taken for the transport header.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header(14) -> Discard;",
     ..MarkIp6Header::CLASS

@@ -1,13 +1,22 @@
 //! `SetIP6DSCP`: sets the class of service.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
-    Scope, Value, Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    NoBuffer, Right, Scope, Value, Writes,
 };
 use linerate_memory::Frame;
 
-use super::{FAMILY, header};
+use super::{FAMILY, header, header::NoHeader};
 use linerate_kit::handler_values::record_argument;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "SetIP6DSCP",
@@ -20,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     args: &[Arg::required("DSCP", "0 to 63", "the code point")],
     handlers: &[Handler::value("dscp", "the code point").flags(".")],
     annotates: true,
-    drops: &["no buffer", "no IPv6 header"],
+    drops: Reason::REASONS,
     cost: "One pass over the packets' headers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIP6Header -> SetIP6DSCP(46) -> Discard;",
     make: |make| Box::new(SetIp6Dscp::new(make)),
@@ -52,7 +61,7 @@ impl SetIp6Dscp {
 impl Element for SetIp6Dscp {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let dscp = self.dscp;
-        cx.retain::<Writes>(frame, header::NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             let ip = header::known(packet)?;
             // Version, class and flow label are a word.
             ip[0] = ip[0] & 0xf0 | dscp >> 2;

@@ -3,14 +3,15 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, HandlerError, HandlerResult, Right, Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, HandlerError, HandlerResult,
+    NoBuffer, Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{
     FAMILY,
-    header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, NO_BUFFER, SOURCE, mark, put16},
+    header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, SOURCE, mark, put16},
 };
 use linerate_kit::{
     address6,
@@ -19,7 +20,14 @@ use linerate_kit::{
 };
 
 /// Drop reason.
-const TOO_LONG: usize = 1;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
+
 /// Length of a UDP header.
 const UDP: usize = 8;
 
@@ -40,7 +48,7 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: HANDLERS,
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "One pass: the line in front of the packet and a line of annotations, and the packet for \
         its checksum.",
     example: "InfiniteSource(LIMIT 10, STOP true) \
@@ -80,12 +88,12 @@ impl UdpIp6Encap {
 
 impl Element for UdpIp6Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             let Ok(length) = u16::try_from(packet.len() + UDP) else {
-                return Err(Exit::Drop(TOO_LONG));
+                return Err(Exit::Drop(Reason::TooLong));
             };
             if !packet.prepend(LEAST + UDP) {
-                return Err(Exit::Drop(TOO_LONG));
+                return Err(Exit::Drop(Reason::TooLong));
             }
             mark(packet, 0);
             let (bytes, meta) = packet.parts();

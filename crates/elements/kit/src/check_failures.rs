@@ -1,6 +1,6 @@
 //! Failures of packet checks: counts, and reports.
 
-use linerate_graph::{Arguments, Context, Exit, Handler, HandlerError, HandlerResult};
+use linerate_graph::{Arguments, Context, DropReason, Exit, Handler, HandlerError, HandlerResult};
 
 use crate::log_once::LogOnce;
 
@@ -29,8 +29,8 @@ pub struct CheckFailures<const N: usize> {
 impl<const N: usize> CheckFailures<N> {
     /// Counts a failure for this reason; returns the exit of the packet.
     #[cold]
-    pub fn refuse(&mut self, reason: usize) -> Exit {
-        self.found.push(reason);
+    pub fn refuse<R: DropReason>(&mut self, reason: R) -> Exit<R> {
+        self.found.push(reason.index());
         Exit::ErrorOutput(reason)
     }
 

@@ -1,6 +1,6 @@
 //! Drops of packets for want of room or by a rule.
 
-use linerate_graph::Context;
+use linerate_graph::{Context, DropReason};
 use linerate_memory::Frame;
 
 /// Reports Click's message of a queue that first drops a packet.
@@ -12,7 +12,7 @@ pub fn overflow(cx: &Context) {
 
 /// Packets that may not go leave by output 1 when it is used, and are dropped
 /// otherwise, counted under `reason`.
-pub fn reject_frame(cx: &mut Context, frame: &mut Frame, reason: usize) {
+pub fn reject_frame<R: DropReason>(cx: &mut Context, frame: &mut Frame, reason: R) {
     if cx.out.count() > 1 {
         cx.out.emit_frame(1, frame);
     } else {

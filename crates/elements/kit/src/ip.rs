@@ -3,7 +3,7 @@
 //! `CheckIPHeader` and `MarkIPHeader` mark the place of the header. Click fails where that has not
 //! been done; here such packets are dropped under a reason of their own.
 
-use linerate_graph::{Exit, Plan, parse_integer};
+use linerate_graph::{DropReason, NoBuffer, Plan, parse_integer};
 use linerate_memory::{Arena, Meta, PacketMut, Slot};
 use linerate_packet::{
     IpProtocol,
@@ -41,14 +41,20 @@ pub const MORE_FRAGMENTS: u16 = 0x2000;
 /// Of [`FRAGMENT`]: where this one begins, in units of eight bytes.
 pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 
-/// Drop reason of classes whose steps ask for the header ([`known`]): no buffer for a copy.
-pub const NO_BUFFER: usize = 0;
-/// Drop reason of such classes: the IP header is not known.
-pub const NO_HEADER: usize = 1;
-/// Drop reason of such classes: refused, and nothing at output 1.
-pub const REFUSED: usize = 2;
-/// Names of the first two reasons.
-pub const DROPS: &[&str] = &["no buffer", "no IP header"];
+/// no IP header
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+pub struct NoHeader;
+
+/// Drop reason of elements that need the header and drop packets for nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+pub enum HeaderReason {
+    /// no buffer
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no IP header
+    #[from(NoHeader)]
+    NoHeader,
+}
 
 /// Most fragments of a packet of at most `longest` bytes, by the argument `MTU` of an element, each of
 /// which has at most `header` bytes in front of its data ([`Class::multiplies`](linerate_graph::Class)).
@@ -162,20 +168,20 @@ pub fn protocol(ip: &[u8]) -> IpProtocol {
 /// A packet from its IP header on and its annotations, for steps: packets without a header are
 /// dropped.
 #[inline(always)]
-pub fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<(&'p mut [u8], &'p mut Meta), Exit> {
+pub fn known<'p>(packet: &'p mut PacketMut<'_>) -> Result<(&'p mut [u8], &'p mut Meta), NoHeader> {
     let network = packet.network();
     let (bytes, meta) = packet.parts();
     match ip_mut(bytes, network) {
         Some(ip) => Ok((ip, meta)),
-        None => Err(Exit::Drop(NO_HEADER)),
+        None => Err(NoHeader),
     }
 }
 
 /// Its IP header without options.
 #[inline(always)]
-pub fn head<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8; LEAST], Exit> {
+pub fn head<'p>(packet: &'p mut PacketMut<'_>) -> Result<&'p mut [u8; LEAST], NoHeader> {
     let head = known(packet)?.0.first_chunk_mut();
-    head.ok_or(Exit::Drop(NO_HEADER))
+    head.ok_or(NoHeader)
 }
 
 #[cfg(test)]

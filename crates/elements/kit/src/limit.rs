@@ -2,15 +2,16 @@
 
 use std::cell::Cell;
 
-use linerate_graph::{Arguments, Context, ElementBuilder};
+use linerate_graph::{Arguments, Context, DropReason, ElementBuilder};
 use linerate_memory::{Frame, Slot};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// So many errors per second, and so many at once.
-#[derive(Debug, Default, Arguments)]
+/// So many errors per second, and so many at once. `R` are the reasons for which the element drops
+/// packets.
+#[derive(Debug, Arguments)]
 #[arguments(check = Limit::fill)]
-pub struct Limit {
+pub struct Limit<R: DropReason> {
     /// most errors per second; 0 for any number
     #[arg(keyword, kind = "errors per second", default = 0)]
     rate: u32,
@@ -22,10 +23,16 @@ pub struct Limit {
     /// When that was.
     since: u64,
     /// Packets of a frame that nothing is sent about, and why.
-    silent: Vec<(Slot, usize)>,
+    silent: Vec<(Slot, R)>,
 }
 
-impl Limit {
+impl<R: DropReason> Default for Limit<R> {
+    fn default() -> Limit<R> {
+        Limit { rate: 0, burst: 0, credit: 0, since: 0, silent: Vec::new() }
+    }
+}
+
+impl<R: DropReason> Limit<R> {
     /// All of a burst may be sent now.
     fn fill(&mut self, _: &mut ElementBuilder<'_>) {
         self.burst = self.burst.max(1);
@@ -33,7 +40,7 @@ impl Limit {
     }
 
     /// Goes on where a limit of the same element has been.
-    pub fn go_on(&mut self, old: &mut Limit) {
+    pub fn go_on(&mut self, old: &mut Limit<R>) {
         if (old.rate, old.burst) == (self.rate, self.burst) {
             std::mem::swap(self, old);
         }
@@ -45,8 +52,8 @@ impl Limit {
         &mut self,
         cx: &mut Context,
         frame: &mut Frame,
-        too_many: usize,
-        mut about: impl FnMut(&mut Context, &Slot) -> Result<Slot, usize>,
+        too_many: R,
+        mut about: impl FnMut(&mut Context, &Slot) -> Result<Slot, R>,
     ) {
         let now = if self.rate == 0 { 0 } else { cx.steady() };
         let (allowed, mut made) = (self.allowance(now), 0);
@@ -95,9 +102,11 @@ impl Limit {
 
 #[cfg(test)]
 mod tests {
+    use linerate_graph::NoDrop;
+
     use super::*;
 
-    fn limit(rate: u32, burst: u32) -> Limit {
+    fn limit(rate: u32, burst: u32) -> Limit<NoDrop> {
         Limit { rate, burst, credit: u64::from(burst) * SECOND, ..Limit::default() }
     }
 

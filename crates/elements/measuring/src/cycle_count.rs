@@ -1,7 +1,9 @@
 //! `SetCycleCount`, `CycleCountAccum`, `RoundTripCycleCount`: how many cycles
 //! packets take from one point of a graph to another.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult};
+use linerate_graph::{
+    Class, Context, DropReason, Element, Handler, HandlerError, HandlerResult, NoBuffer,
+};
 use linerate_memory::{Frame, clock::cycles};
 
 use super::FAMILY;
@@ -18,7 +20,7 @@ pub(super) const SET: Class = Class {
         to there. All packets of a frame get the same count. A packet has room for a cycle count \
         or for the time of the first packet it stands for, not for both.",
     ports: "1/1",
-    drops: &["no buffer for a copy"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: "One reading of the cycle counter per frame and a write to each packet's metadata; \
         shared packets are copied.",
@@ -67,13 +69,19 @@ pub(super) const ROUND_TRIP: Class = Class {
     ..Class::here()
 };
 
-const NO_BUFFER: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 struct SetCycleCount;
 
 impl Element for SetCycleCount {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let arena = cx.arena();
         let now = cycles();
         for slot in frame.slots_mut() {

@@ -8,8 +8,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, ElementRef, Exit, Handler, HandlerError,
-    HandlerResult, Reads, lang::config::shift_word,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, ElementRef, Exit, Handler,
+    HandlerError, HandlerResult, Reads, lang::config::shift_word,
 };
 use linerate_kit::{fmt_g::format_g, handler_values::integer, log_once::LogOnce};
 use linerate_memory::Frame;
@@ -21,7 +21,12 @@ use super::{
 };
 
 /// Drop reason.
-const NOT_RECORDED: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// not recorded
+    NotRecorded,
+}
+
 /// Most delays that are kept without being asked for by `N`.
 const MOST: u32 = 1 << 26;
 const MILLISECOND: u64 = 1_000_000;
@@ -84,7 +89,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("last", "last delay"),
         Handler::read("dump", "number and length of each delay").flags("$"),
     ],
-    drops: &["not recorded"],
+    drops: Reason::REASONS,
     observes_state_of: |plan, at| plan.elements_named(at, &["RECORDER"]),
     cost: "One reading of the clock per frame, a line of each packet, and one of the record.",
     example: record_timestamp::CLASS.example,
@@ -193,20 +198,20 @@ impl Element for TimestampDiff {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let now = cx.steady();
         let Some(recorded) = self.record.as_deref().and_then(Record::get) else {
-            return cx.drop_frame(frame, NOT_RECORDED);
+            return cx.drop_frame(frame, Reason::NotRecorded);
         };
         let TimestampDiff { offset, longest, ref delays, .. } = *self;
         let (mut text, mut again) = (String::new(), None);
         let verbose = self.verbose;
-        cx.retain::<Reads>(frame, NOT_RECORDED, |packet| {
+        cx.retain::<Reads, Reason>(frame, |packet| {
             let number = number_at(packet.bytes(), offset, recorded.big);
-            let number = number.ok_or(Exit::ErrorOutput(NOT_RECORDED))?;
+            let number = number.ok_or(Exit::ErrorOutput(Reason::NotRecorded))?;
             let time = match recorded.take(number) {
                 Found::Time(time) => time,
-                Found::Nothing => return Err(Exit::ErrorOutput(NOT_RECORDED)),
+                Found::Nothing => return Err(Exit::ErrorOutput(Reason::NotRecorded)),
                 Found::Taken => {
                     again = Some(number);
-                    return Err(Exit::ErrorOutput(NOT_RECORDED));
+                    return Err(Exit::ErrorOutput(Reason::NotRecorded));
                 }
             };
             let delay = now.saturating_sub(time);

@@ -7,7 +7,7 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr},
 };
 
-use linerate_graph::{Context, Rank, Value};
+use linerate_graph::{Context, DropReason, Rank, Value};
 use linerate_lookup::exact::Key;
 use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::MacAddr;
@@ -129,7 +129,7 @@ pub fn put_header(arena: &Arena, slot: &mut Slot, header: &[u8; HEADER]) -> bool
 pub type Released = (VecDeque<Slot>, [u8; HEADER], Rank);
 
 /// Sends packets that have waited by output 0, where there is room for a header.
-pub fn send_released(cx: &mut Context, released: Vec<Released>, too_long: usize) {
+pub fn send_released<R: DropReason>(cx: &mut Context, released: Vec<Released>, too_long: R) {
     let mut packets = Vec::new();
     for (waited, header, rank) in released {
         let waited = waited.into_iter().enumerate();

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult, Rank, Seconds};
+use linerate_graph::{
+    Context, DropReason, ElementBuilder, HandlerError, HandlerResult, NoBuffer, Rank, Seconds,
+};
 use linerate_memory::{Arena, Frame, HeaderCache, PacketMut, PreservedFields, Slot};
 
 use super::{Address, neighbour_cache::NeighbourCache, shared::Shared};
@@ -98,14 +100,13 @@ impl<A: Address> Querier<A> {
     /// Puts headers in front of the packets of a frame with remembered neighbours. Returns true if
     /// there are others, which are among the [`missed`](Querier::missed) then.
     #[inline(always)]
-    pub fn forward(
+    pub fn forward<R: DropReason + From<NoBuffer>>(
         &mut self,
         cx: &mut Context,
         frame: &mut Frame,
         now: u64,
-        no_buffer: usize,
     ) -> bool {
-        cx.unshare(frame, no_buffer);
+        cx.unshare::<R>(frame);
         let Querier { shared: Some(shared), cache, missed, .. } = self else {
             cx.discard(frame);
             return false;
@@ -159,12 +160,11 @@ impl<A: Address> Querier<A> {
     }
 
     /// Sends a query, before the packet of that rank goes.
-    pub fn send_query(
+    pub fn send_query<R: DropReason + From<NoBuffer>>(
         &mut self,
         cx: &mut Context,
         query: Option<Slot>,
         rank: Rank,
-        no_buffer: usize,
     ) {
         match query {
             Some(slot) => {
@@ -172,7 +172,7 @@ impl<A: Address> Querier<A> {
                 cx.put_before(&slot, rank);
                 cx.out.emit(self.query_output, slot);
             }
-            None => cx.count_drops(no_buffer, 1),
+            None => cx.count_drops(R::from(NoBuffer), 1),
         }
     }
 

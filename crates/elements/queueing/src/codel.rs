@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
-    parse_time,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right, parse_time,
 };
 use linerate_kit::{annotations::first_time, handler_values::record_argument, rate::interval_text};
 use linerate_memory::Frame;
@@ -18,8 +18,12 @@ use super::{
     wrong,
 };
 
-/// The only reason for a drop.
-const LATE: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// waited too long
+    Late,
+}
 
 const SECOND: u64 = 1_000_000_000;
 const TARGET: Duration = Duration::from_millis(5);
@@ -57,7 +61,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("queues", "the queues"),
         Handler::value("config", "all arguments as they are now"),
     ],
-    drops: &["waited too long"],
+    drops: Reason::REASONS,
     annotates: true,
     // The element observes whether its queue is empty, and when.
     observes: |plan, at| {
@@ -233,7 +237,7 @@ impl Element for CoDel {
                 },
             );
             *drops += late.len() as u64;
-            cx.drop_frame(late, LATE);
+            cx.drop_frame(late, Reason::Late);
         });
         if frame.is_empty() {
             control.found_none(now);

@@ -11,7 +11,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Class, Context, Element, ElementBuilder, HandlerError, HandlerResult, Right, Signals, parse_u32,
+    Class, Context, DropReason, Element, ElementBuilder, HandlerError, HandlerResult, Right,
+    Signals, parse_u32,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -22,8 +23,12 @@ use linerate_kit::{
     handler_values::record_argument,
 };
 
-/// The only reason for a drop.
-const FULL: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// queue full
+    Full,
+}
 
 pub(super) const FRONT_DROP: Class = Class {
     name: "FrontDropQueue",
@@ -37,7 +42,7 @@ pub(super) const FRONT_DROP: Class = Class {
     processing: "h/lh",
     args: ARGS,
     handlers: HANDLERS,
-    drops: &["queue full"],
+    drops: Reason::REASONS,
     signals: Signals { empty: true, full: false },
     cost: "A lock per frame; eight bytes copied in and out per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> FrontDropQueue(4) -> Unqueue -> Discard;",
@@ -118,7 +123,12 @@ impl HeldQueue {
 
     /// Empties the front down to `keep` packets; those taken are as good as
     /// dropped.
-    fn shrink(&mut self, cx: &mut Context, keep: usize, gone: fn(&mut Context, &mut Frame, usize)) {
+    fn shrink(
+        &mut self,
+        cx: &mut Context,
+        keep: usize,
+        gone: fn(&mut Context, &mut Frame, Reason),
+    ) {
         loop {
             let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
             while core.packets.len() > keep && self.excess.room() > 0 {
@@ -134,7 +144,7 @@ impl HeldQueue {
             if self.excess.is_empty() {
                 return;
             }
-            gone(cx, &mut self.excess, FULL);
+            gone(cx, &mut self.excess, Reason::Full);
         }
     }
 }
@@ -192,7 +202,7 @@ impl Element for HeldQueue {
             drops::overflow(cx);
         }
         if !self.excess.is_empty() {
-            reject_frame(cx, &mut self.excess, FULL);
+            reject_frame(cx, &mut self.excess, Reason::Full);
         }
         if was_empty {
             cx.notify();

@@ -10,8 +10,8 @@ use std::sync::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Replica,
-    Right, Signals, parse_u32,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Replica, Right, Signals, parse_u32,
 };
 use linerate_memory::{
     Frame, Slot,
@@ -30,8 +30,12 @@ const CAPACITY_DEFAULT: usize = 1000;
 /// Most packets a queue can hold.
 const CAPACITY_LIMIT: usize = 1 << 24;
 
-/// The only reason for a drop.
-const FULL: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// queue full
+    Full,
+}
 
 /// Arguments and handlers of all queues.
 pub(crate) const ARGS: &[Arg] =
@@ -58,7 +62,7 @@ pub(super) const QUEUE: Class = Class {
     processing: "h/lh",
     args: ARGS,
     handlers: HANDLERS,
-    drops: &["queue full"],
+    drops: Reason::REASONS,
     signals: Signals { empty: true, full: true },
     cost: "Eight bytes copied in and out per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Queue(16) -> Unqueue -> Discard;",
@@ -280,7 +284,7 @@ impl Queue {
             return;
         }
         for slot in self.take_out(|at, _| at >= capacity).unwrap_or_default() {
-            cx.drop_packet(slot, FULL);
+            cx.drop_packet(slot, Reason::Full);
         }
     }
 
@@ -330,7 +334,7 @@ impl Queue {
         let mut frame = cx.new_frame();
         let count = frame.limit();
         while self.fetch(&mut frame, count) > 0 {
-            reject_frame(cx, &mut frame, FULL);
+            reject_frame(cx, &mut frame, Reason::Full);
         }
         cx.set_full(false);
     }
@@ -444,7 +448,7 @@ impl Element for Queue {
             if before == 0 && capacity > 0 {
                 overflow(cx);
             }
-            reject_frame(cx, frame, FULL);
+            reject_frame(cx, frame, Reason::Full);
         }
         if after > self.core.highwater.load(Ordering::Relaxed) {
             self.core.highwater.store(after, Ordering::Relaxed);

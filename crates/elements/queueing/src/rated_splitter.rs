@@ -1,7 +1,8 @@
 //! `RatedSplitter` and `BandwidthRatedSplitter`: send packets above a rate to output 1.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right,
 };
 use linerate_memory::Frame;
 
@@ -16,8 +17,12 @@ use linerate_kit::{
     rate::{Bucket, DEBT, Unit},
 };
 
-/// The only reason for a drop.
-const EXCESS: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// above the rate
+    Excess,
+}
 
 pub(super) const PACKETS: Class = Class {
     name: "RatedSplitter",
@@ -35,7 +40,7 @@ pub(super) const PACKETS: Class = Class {
         Arg::keyword("BURST_SIZE", "packets", "", "packets that can be made up for"),
     ],
     handlers: &[Handler::value("rate", "the rate")],
-    drops: &["above the rate"],
+    drops: Reason::REASONS,
     cost: "A clock reading and a division per frame; frames are cut in two, not looked through.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> r :: RatedSplitter(100) -> Discard; \
         r [1] -> Discard;",
@@ -111,7 +116,7 @@ impl Element for RatedSplitter {
                 let pushed = excess.push(slot);
                 debug_assert!(pushed.is_ok(), "no more than were in a frame");
             });
-            reject_frame(cx, &mut self.excess, EXCESS);
+            reject_frame(cx, &mut self.excess, Reason::Excess);
         }
     }
 

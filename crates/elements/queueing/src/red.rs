@@ -4,8 +4,8 @@
 //! in Click's fixed point.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Plan,
-    Processing, Right, Scope, Value,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Plan, Processing, Right, Scope, Value,
 };
 use linerate_memory::Frame;
 
@@ -19,8 +19,12 @@ use linerate_kit::{
     drops::reject_frame,
 };
 
-/// The only reason for a drop.
-const EARLY: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// early drop
+    Early,
+}
 
 /// Bits behind the point of a probability.
 const SCALE: u32 = 16;
@@ -66,7 +70,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("queues", "the queues it follows"),
         Handler::value("config", "all arguments as they are now"),
     ],
-    drops: &["early drop"],
+    drops: Reason::REASONS,
     observes: |plan, at| {
         let pulls = is_pulled(plan, at);
         // A frame from outside meets the room left by others, see below.
@@ -326,7 +330,7 @@ impl Element for Red {
         self.keep = keep;
         if !self.early.is_empty() {
             self.drops += self.early.len() as u64;
-            reject_frame(cx, &mut self.early, EARLY);
+            reject_frame(cx, &mut self.early, Reason::Early);
         }
     }
 

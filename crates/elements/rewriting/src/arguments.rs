@@ -1,10 +1,10 @@
 //! Base class of rewriters, and their arguments.
 
-use linerate_graph::{Arg, Class, ElementBuilder, ElementRef, Handler, parse_integer};
+use linerate_graph::{Arg, Class, DropReason, ElementBuilder, ElementRef, Handler, parse_integer};
 
 use super::{
     FAMILY,
-    batch_state::DROPS,
+    batch_state::Reason,
     flow_set::FlowSet,
     registry::{CapacitySpec, looked_at},
     times::{AllTimes, Times, milliseconds},
@@ -117,7 +117,7 @@ pub(super) const BASE: Class = Class {
     family: FAMILY,
     ports: "1-/1-",
     processing: "h/h",
-    drops: DROPS,
+    drops: Reason::REASONS,
     annotates: true,
     observes_state_of: looked_at,
     cost: "That of `IPRewriter`.",

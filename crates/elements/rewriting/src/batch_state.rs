@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use linerate_graph::{DropReason, NoBuffer};
 use linerate_lookup::exact::Entry;
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::{FlowV4, IpProtocol};
@@ -12,16 +13,22 @@ use super::{
     rewriter_type::{PacketFlow, RewriterKind, RewriterType},
 };
 
-/// Drop reasons.
-pub(super) const DROPS: &[&str] =
-    &["no buffer for a copy", "nothing it rewrites", "dropped by specification", "no mapping left"];
-pub(super) const NO_BUFFER: usize = 0;
-pub(super) const NOT_REWRITTEN: usize = 1;
-pub(super) const SPECIFIED: usize = 2;
-pub(super) const FAILED: usize = 3;
+/// Drop reason.
+#[derive(Debug, Clone, Copy, DropReason)]
+pub(super) enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// nothing it rewrites
+    NotRewritten,
+    /// dropped by specification
+    Specified,
+    /// no mapping left
+    Failed,
+}
 
 /// Outputs from here on are drop reasons.
-pub(super) const DROP: u32 = u32::MAX - 3;
+pub(super) const DROP: u32 = u32::MAX - Reason::Failed as u32;
 
 /// The key of packets that are nothing a rewriter rewrites: no rewriter has this number.
 const NO_FLOW_KEY: FlowV4 = FlowV4 {
@@ -42,7 +49,7 @@ pub(super) struct BatchState {
     pub(super) outputs: Vec<u32>,
     /// Packets to be looked up the other way round.
     again: Vec<usize>,
-    pub(super) dropped: [usize; 4],
+    pub(super) dropped: [usize; Reason::REASONS.len()],
 }
 
 impl BatchState {
@@ -102,9 +109,9 @@ impl BatchState {
         }
     }
 
-    pub(super) fn drop(&mut self, reason: usize) -> u32 {
-        self.dropped[reason] += 1;
-        DROP + reason as u32
+    pub(super) fn drop(&mut self, reason: Reason) -> u32 {
+        self.dropped[reason.index()] += 1;
+        DROP + reason.index() as u32
     }
 }
 

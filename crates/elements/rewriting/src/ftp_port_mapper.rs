@@ -2,7 +2,9 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Right, flow_outputs};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, NoBuffer, Right, flow_outputs,
+};
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::{
     IpProtocol,
@@ -37,7 +39,7 @@ pub(super) const CLASS: Class = Class {
         Arg::required("DATA_REWRITER", "element", "rewriter of the data connections"),
         Arg::required("DATA_REWRITER_INPUT", "input", "its input for packets of clients"),
     ],
-    drops: &["no buffer for a copy"],
+    drops: Reason::REASONS,
     annotates: true,
     // The mapping of a connection whose first packets are in the same frame is made behind it.
     shows_order: |_, _| true,
@@ -51,7 +53,13 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-const NO_BUFFER: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 struct FtpPortMapper {
     registry: Arc<Registry>,
@@ -272,7 +280,7 @@ fn finish(packet: &mut [u8], segment: Segment, length: u16) {
 
 impl Element for FtpPortMapper {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let now = cx.steady() / 1_000_000;
         let arena = cx.pool.arena();
         for slot in frame.slots_mut() {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use linerate_graph::{
-    Annotation, Arg, Class, Context, Element, ElementBuilder, ElementRef, Text,
-    lang::config::words, parse_integer, unquoted,
+    Annotation, Arg, Class, Context, DropReason, Element, ElementBuilder, ElementRef, NoBuffer,
+    Text, lang::config::words, parse_integer, unquoted,
 };
 use linerate_lookup::exact::Entry;
 use linerate_memory::{Frame, PacketMut};
@@ -43,7 +43,7 @@ pub(super) const CLASS: Class = Class {
         DST_ANNO,
         REPLY_ANNO,
     ],
-    drops: &["no buffer for a copy", "no error about a rewritten packet"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: "A lookup in the table of each rewriter until one knows the flow, and the checksums of \
         what is written.",
@@ -55,8 +55,15 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-const NO_BUFFER: usize = 0;
-const UNMAPPED: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no buffer for a copy
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no error about a rewritten packet
+    Unmapped,
+}
 
 /// Types of errors.
 const ERRORS: [u8; 5] = [3, 4, 5, 11, 12];
@@ -282,7 +289,7 @@ impl Words {
 
 impl Element for IcmpRewriter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let now = cx.steady() / 1_000_000;
         let Context { pool, out, .. } = cx;
         let mut unmapped = 0;
@@ -295,7 +302,7 @@ impl Element for IcmpRewriter {
             };
             out.emit(output, slot);
         });
-        cx.count_drops(UNMAPPED, unmapped);
+        cx.count_drops(Reason::Unmapped, unmapped);
     }
 
     fn initialize(&mut self, cx: &mut Context) -> Result<(), String> {

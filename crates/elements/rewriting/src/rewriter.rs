@@ -3,7 +3,8 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use linerate_graph::{
-    Annotation, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Scope,
+    Annotation, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Scope,
 };
 use linerate_lookup::exact::Entry;
 use linerate_memory::{Arena, Frame, Meta, Slot};
@@ -11,9 +12,7 @@ use linerate_packet::IpProtocol;
 
 use super::{
     arguments::wanted,
-    batch_state::{
-        BatchState, DROP, FAILED, NO_BUFFER, NOT_REWRITTEN, SPECIFIED, destination_key, read_flow,
-    },
+    batch_state::{BatchState, DROP, Reason, destination_key, read_flow},
     flow_set::{FlowSet, Rewriting, Unmapped},
     handlers,
     locks::{alone, locked, shared},
@@ -267,9 +266,13 @@ impl<F: RewriterType> Rewriter<F> {
             set.remove(entry);
             return self.new_flow(set, rewriter, arena, slot, (input, at), now);
         }
-        let Some(mapping) = set.table.get_mut(entry) else { return self.batch.drop(FAILED) };
+        let Some(mapping) = set.table.get_mut(entry) else {
+            return self.batch.drop(Reason::Failed);
+        };
         mapping.last.set(now);
-        let Some(mut packet) = arena.writable(slot) else { return self.batch.drop(NO_BUFFER) };
+        let Some(mut packet) = arena.writable(slot) else {
+            return self.batch.drop(Reason::NoBuffer);
+        };
         let (packet, meta) = packet.parts();
         let shown = shown(F::KIND, packet, place, mapping);
         mapping.learn(shown);
@@ -334,8 +337,8 @@ impl<F: RewriterType> Rewriter<F> {
                 if output < DROP { first } else { output }
             }
             Err(Unmapped::Pass(output)) => output,
-            Err(Unmapped::Drop) => self.batch.drop(SPECIFIED),
-            Err(Unmapped::Failed) => self.batch.drop(FAILED),
+            Err(Unmapped::Drop) => self.batch.drop(Reason::Specified),
+            Err(Unmapped::Failed) => self.batch.drop(Reason::Failed),
         }
     }
 
@@ -343,14 +346,14 @@ impl<F: RewriterType> Rewriter<F> {
     fn unmapped(&mut self, set: &FlowSet, rewriter: u16, input: usize) -> u32 {
         match set.rewriters[usize::from(rewriter)].specs.get(input).map(|spec| &spec.action) {
             Some(Action::NoChange(output)) => *output,
-            _ => self.batch.drop(NOT_REWRITTEN),
+            _ => self.batch.drop(Reason::NotRewritten),
         }
     }
 
     /// Sends the packets where they belong.
     fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
         let BatchState { outputs, dropped, .. } = &mut self.batch;
-        if *dropped == [0; 4] {
+        if *dropped == [0; Reason::REASONS.len()] {
             return cx.out.distribute(frame, outputs);
         }
         let mut places = outputs.iter();
@@ -359,9 +362,7 @@ impl<F: RewriterType> Rewriter<F> {
             Some(&output) if output < DROP => out.emit(output as usize, slot),
             _ => pool.give_one(slot),
         });
-        for (reason, count) in dropped.iter_mut().enumerate() {
-            cx.count_drops(reason, std::mem::take(count));
-        }
+        cx.count_drops_by_reason::<Reason>(&std::mem::take(dropped));
     }
 }
 
@@ -386,10 +387,10 @@ fn milliseconds_now(cx: &Context) -> u64 {
 
 impl<F: RewriterType> Element for Rewriter<F> {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let now = milliseconds_now(cx);
         let Some(mut home) = self.home.take() else {
-            return cx.drop_frame(frame, FAILED);
+            return cx.drop_frame(frame, Reason::Failed);
         };
         let arena = cx.pool.arena();
         self.batch.read::<F>(home.rewriter, arena, frame);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerResult, Plan, flow_outputs,
+    Class, Context, DropReason, Element, Handler, HandlerError, HandlerResult, Plan, flow_outputs,
 };
 use linerate_memory::Frame;
 
@@ -11,6 +11,13 @@ use super::FAMILY;
 
 /// Ports that have a handler of their own.
 const PORTS: usize = 4;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// every packet
+    Every,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "NeighborhoodTest",
@@ -33,7 +40,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("downstream2", "of output 2").with_parameter(),
         Handler::read("downstream3", "of output 3").with_parameter(),
     ],
-    drops: &["every packet"],
+    drops: Reason::REASONS,
     cost: "One call per frame.",
     example: "Idle -> a :: Null -> n :: NeighborhoodTest -> Discard;\n\
         Script(print n.upstream, print $(n.upstream 2), stop);",
@@ -95,7 +102,7 @@ fn near(
 
 impl Element for NeighborhoodTest {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.drop_frame(frame, 0);
+        cx.drop_frame(frame, Reason::Every);
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {

@@ -348,12 +348,22 @@ impl Element for Packets {
 
 #[cfg(test)]
 mod tests {
+    use linerate_graph::DropReason;
+
     use super::*;
+
+    /// declared
+    #[derive(Clone, Copy, DropReason)]
+    struct Declared;
+
+    /// not declared
+    #[derive(Clone, Copy, DropReason)]
+    struct Other;
 
     const STRAY: Class = Class {
         name: "Stray",
         ports: "1/1",
-        drops: &["declared"],
+        drops: Declared::REASONS,
         make: |_| Box::new(Stray),
         ..Class::here()
     };
@@ -362,7 +372,7 @@ mod tests {
 
     impl Element for Stray {
         fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-            cx.drop_frame(frame, 1);
+            cx.drop_frame(frame, Other);
         }
     }
 

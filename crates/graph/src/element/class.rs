@@ -61,8 +61,8 @@ pub struct Class {
     pub signals: Signals,
     /// The part of the library it is in, for the reference's table of contents.
     pub family: &'static str,
-    /// Reasons it drops packets for, in the order of their numbers
-    /// ([`Context::drop_packet`](crate::Context::drop_packet)).
+    /// Reasons it drops packets for: the list of its [`DropReason`](crate::DropReason), which
+    /// [`Step::CLASS`](crate::Step::CLASS) has already.
     pub drops: &'static [&'static str],
     /// Whether it uses or sets the annotations of packets ([`Meta`](linerate_memory::Meta)). Where
     /// no element of a graph does, that memory is never touched.

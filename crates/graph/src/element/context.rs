@@ -11,6 +11,7 @@ use linerate_memory::{Arena, Frame, HeaderCache, Meta, PoolCache, Slot};
 use super::{BuildContext, Element, Exits, Next, NodeRuntime, Plan, RouterHandle, Scope};
 use crate::{
     console::Console,
+    drop_reason::{DropReason, NoBuffer},
     right::Right,
     runtime::{
         Clock, Driver, Outputs, Rank, Replica,
@@ -215,35 +216,58 @@ impl Context {
     }
 
     /// Drops a packet, counted under a reason of the element's class.
-    pub fn drop_packet(&mut self, slot: Slot, reason: usize) {
-        self.account.dropped(self.node, reason, 1);
+    pub fn drop_packet<R: DropReason>(&mut self, slot: Slot, reason: R) {
+        self.count_drops(reason, 1);
         self.pool.give_one(slot);
     }
 
     /// Drops all packets of a frame, counted under a reason of the element's
     /// class.
-    pub fn drop_frame(&mut self, frame: &mut Frame, reason: usize) {
-        self.account.dropped(self.node, reason, frame.len());
+    pub fn drop_frame<R: DropReason>(&mut self, frame: &mut Frame, reason: R) {
+        self.count_drops(reason, frame.len());
         self.pool.give(frame);
     }
 
     /// Counts packets as dropped that the element has given back itself.
-    pub fn count_drops(&self, reason: usize, packets: usize) {
-        self.account.dropped(self.node, reason, packets);
+    pub fn count_drops<R: DropReason>(&self, reason: R, packets: usize) {
+        let number = if self.declares::<R>() { reason.index() } else { usize::MAX };
+        self.account.dropped(self.node, number, packets);
+    }
+
+    /// As [`Context::count_drops`], for several reasons: the packets dropped for each, in the order
+    /// of [`DropReason::REASONS`].
+    pub fn count_drops_by_reason<R: DropReason>(&self, packets: &[usize]) {
+        for (number, packets) in packets.iter().enumerate().filter(|(_, packets)| **packets > 0) {
+            let number = if self.declares::<R>() { number } else { usize::MAX };
+            self.account.dropped(self.node, number, *packets);
+        }
+    }
+
+    /// Whether these are the drop reasons that the class of the element at work declares. Checked in
+    /// debug builds: the reasons of another class count as undeclared, which no test gets by.
+    #[inline(always)]
+    pub(crate) fn declares<R: DropReason>(&self) -> bool {
+        !cfg!(debug_assertions) || self.plan.elements[self.node].class.drops == R::REASONS
     }
 
     /// Makes every packet of a frame writable; those no buffer can be had for
-    /// are dropped under `reason`. Packets that are not shared, nearly all,
+    /// are dropped for that reason. Packets that are not shared, nearly all,
     /// cost a test each.
     #[inline]
-    pub fn unshare(&mut self, frame: &mut Frame, reason: usize) {
+    pub fn unshare<R: DropReason + From<NoBuffer>>(&mut self, frame: &mut Frame) {
+        self.unshare_for(frame, R::from(NoBuffer));
+    }
+
+    /// As [`Context::unshare`], with the reason.
+    #[inline]
+    pub(crate) fn unshare_for<R: DropReason>(&mut self, frame: &mut Frame, reason: R) {
         if frame.has_shared() {
             self.unshare_some(frame, reason);
         }
     }
 
     #[cold]
-    fn unshare_some(&mut self, frame: &mut Frame, reason: usize) {
+    fn unshare_some<R: DropReason>(&mut self, frame: &mut Frame, reason: R) {
         let mut failed = Vec::new();
         frame.retain(|slot| self.unshare_one(slot), |slot| failed.push(slot));
         failed.into_iter().for_each(|slot| self.drop_packet(slot, reason));

@@ -34,7 +34,7 @@ pub use off_worker::OffWorker;
 pub(crate) use off_worker::OffWorkers;
 pub use plan::{Loaded, Plan, PlanElement, Processing, flow_outputs, load};
 pub(crate) use router_handle::{RouterHandle, Task};
-pub use step::{AccessMode, Exit, Exits, PerPacket, Reads, Step, Verdict, Writes};
+pub use step::{AccessMode, Covers, Exit, Exits, PerPacket, Reads, Step, Verdict, Writes};
 
 /// One element of a running graph, used by one worker.
 ///

@@ -11,25 +11,47 @@ use linerate_memory::{
 };
 
 use super::{Arguments, Class, Context, Element, ElementBuilder};
-use crate::{error::HandlerError, runtime::Outputs};
+use crate::{
+    drop_reason::{DropReason, NoBuffer, NoDrop},
+    error::HandlerError,
+    runtime::Outputs,
+};
 
 /// Verdict on a packet: on, by output 0, or another exit. `?` behind a required property of a
-/// packet sends those without it to that exit.
-pub type Verdict = Result<(), Exit>;
+/// packet sends those without it to that exit, and those without it for a [`DropReason`] nowhere.
+pub type Verdict<R = NoBuffer> = Result<(), Exit<R>>;
 
-/// Exit of a packet that does not go on.
+/// Exit of a packet that does not go on; `R` are the reasons for which the element drops some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
+pub enum Exit<R = NoBuffer> {
     /// By an output.
     Output(usize),
     /// By output 1; nowhere, for that reason, where the configuration does not use it.
-    ErrorOutput(usize),
-    /// Nowhere, for the reason that has this place among its class's
-    /// [`drops`](Class::drops).
-    Drop(usize),
+    ErrorOutput(R),
+    /// Nowhere, for that reason.
+    Drop(R),
 }
 
-impl Exit {
+impl<R: From<F>, F: DropReason> From<F> for Exit<R> {
+    #[inline(always)]
+    fn from(reason: F) -> Exit<R> {
+        Exit::Drop(reason.into())
+    }
+}
+
+impl<R: DropReason> Exit<R> {
+    /// The same with the number of the reason.
+    #[inline(always)]
+    fn numbered(self) -> Exit<usize> {
+        match self {
+            Exit::Output(output) => Exit::Output(output),
+            Exit::ErrorOutput(reason) => Exit::ErrorOutput(reason.index()),
+            Exit::Drop(reason) => Exit::Drop(reason.index()),
+        }
+    }
+}
+
+impl Exit<usize> {
     /// The output that is meant among those there are, or the reason.
     #[inline]
     fn way(self, out: &Outputs) -> Result<usize, usize> {
@@ -72,26 +94,24 @@ impl Exit {
 /// ```
 ///
 /// A step that writes packets ([`Writes`], which is meant when nothing is said) gets copies
-/// of its own of those that others hold. A `Step<Reads>` leaves them as they are.
-pub trait Step<A: AccessMode = Writes>: Arguments + Send + 'static {
-    /// The place among its class's [`drops`](Class::drops) of packets that no copy could be
-    /// had of.
-    const NO_BUFFER: usize = 0;
-
-    /// Class of an element that is this step: arguments, handlers and constructor. To be completed,
-    /// as [`Class::here`] is. A list of drop reasons of its own has `no buffer` at
-    /// [`NO_BUFFER`](Step::NO_BUFFER), where it writes packets.
+/// of its own of those that others hold. A `Step<Reads>` leaves them as they are. One that drops
+/// packets for reasons of its own says which ([`DropReason`]): `Step<Writes, Reason>`.
+pub trait Step<A: AccessMode = Writes, R: Covers<A> = <A as AccessMode>::Reasons>:
+    Arguments + Send + 'static
+{
+    /// Class of an element that is this step: arguments, handlers, drop reasons and constructor. To
+    /// be completed, as [`Class::here`] is.
     const CLASS: Class = Class {
         args: Self::ARGS,
         handlers: Self::HANDLERS,
-        drops: if A::OWNS { &["no buffer"] } else { &[] },
+        drops: R::REASONS,
         file: Self::FILE,
-        make: PerPacket::<Self, A>::make,
+        make: PerPacket::<Self, A, R>::make,
         ..Class::here()
     };
 
     /// A packet. `#[inline]` at the implementation makes it part of the loop.
-    fn step(&mut self, packet: &mut A::Packet<'_>) -> Verdict;
+    fn step(&mut self, packet: &mut A::Packet<'_>) -> Verdict<R>;
 
     /// Header fields that the step leaves as they were, which elements behind it then know without
     /// a look at the packets ([`HeaderCache`]).
@@ -123,29 +143,29 @@ pub trait Step<A: AccessMode = Writes>: Arguments + Send + 'static {
         }
         let preserved = self.preserves();
         let step = |packet: &mut A::Packet<'_>| self.step(packet);
-        if cx.retain_preserving::<A>(frame, Self::NO_BUFFER, preserved, step) {
+        if cx.retain_preserving::<A, R>(frame, preserved, step) {
             self.end(cx);
         }
     }
 }
 
 /// Access of a step to packets.
-pub trait AccessMode: sealed::Sealed + Send + 'static {
+pub trait AccessMode: sealed::Sealed + Sized + Send + 'static {
     /// The packet as the step sees it.
     type Packet<'a>;
 
-    /// Whether packets must have no other holders.
-    const OWNS: bool;
+    /// Drop reasons that come with it.
+    type Reasons: Covers<Self>;
 
     /// Goes over a frame.
     #[doc(hidden)]
-    fn retain(
+    fn retain<V>(
         arena: &Arena,
         frame: &mut Frame,
         header_cache: &mut HeaderCache,
         preserved: PreservedFields,
-        step: impl FnMut(&mut Self::Packet<'_>) -> Verdict,
-        out: impl FnMut(usize, Slot, Exit),
+        step: impl FnMut(&mut Self::Packet<'_>) -> Result<(), V>,
+        out: impl FnMut(usize, Slot, V),
     );
 }
 
@@ -157,6 +177,32 @@ pub enum Reads {}
 #[derive(Debug)]
 pub enum Writes {}
 
+/// Reasons that include those that come with an access to packets: with [`Writes`] there may be no
+/// buffer for a copy of a packet that others hold as well.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no reason for packets that no buffer can be had for",
+    note = "a step that writes packets has such a reason: `#[from(NoBuffer)]` says which; one that \
+            only reads them is a `Step<Reads, {Self}>`"
+)]
+pub trait Covers<A>: DropReason {
+    /// The reason for packets that no copy can be had of; `None` where none are made.
+    fn no_buffer() -> Option<Self>;
+}
+
+impl<R: DropReason> Covers<Reads> for R {
+    #[inline(always)]
+    fn no_buffer() -> Option<R> {
+        None
+    }
+}
+
+impl<R: DropReason + From<NoBuffer>> Covers<Writes> for R {
+    #[inline(always)]
+    fn no_buffer() -> Option<R> {
+        Some(NoBuffer.into())
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Reads {}
@@ -166,16 +212,16 @@ mod sealed {
 impl AccessMode for Reads {
     type Packet<'a> = Packet<'a>;
 
-    const OWNS: bool = false;
+    type Reasons = NoDrop;
 
     #[inline(always)]
-    fn retain(
+    fn retain<V>(
         arena: &Arena,
         frame: &mut Frame,
         header_cache: &mut HeaderCache,
         preserved: PreservedFields,
-        step: impl FnMut(&mut Packet<'_>) -> Verdict,
-        out: impl FnMut(usize, Slot, Exit),
+        step: impl FnMut(&mut Packet<'_>) -> Result<(), V>,
+        out: impl FnMut(usize, Slot, V),
     ) {
         arena.retain_read_cached(frame, header_cache, preserved, step, out);
     }
@@ -184,16 +230,16 @@ impl AccessMode for Reads {
 impl AccessMode for Writes {
     type Packet<'a> = PacketMut<'a>;
 
-    const OWNS: bool = true;
+    type Reasons = NoBuffer;
 
     #[inline(always)]
-    fn retain(
+    fn retain<V>(
         arena: &Arena,
         frame: &mut Frame,
         header_cache: &mut HeaderCache,
         preserved: PreservedFields,
-        step: impl FnMut(&mut PacketMut<'_>) -> Verdict,
-        out: impl FnMut(usize, Slot, Exit),
+        step: impl FnMut(&mut PacketMut<'_>) -> Result<(), V>,
+        out: impl FnMut(usize, Slot, V),
     ) {
         arena.retain_cached(frame, header_cache, preserved, step, out);
     }
@@ -201,29 +247,27 @@ impl AccessMode for Writes {
 
 impl Context {
     /// Takes a step with each packet of a frame and leaves in it those that go on: for elements
-    /// that are no [`Step`], as [`Step::pass`] is for those that are. Packets that no copy can be
-    /// had of are dropped for the reason `no_buffer`. Returns true if any packet has not gone on.
+    /// that are no [`Step`], as [`Step::pass`] is for those that are. `R` are the reasons for which
+    /// the element drops packets. Returns true if any packet has not gone on.
     #[inline(always)]
-    pub fn retain<A: AccessMode>(
+    pub fn retain<A: AccessMode, R: Covers<A>>(
         &mut self,
         frame: &mut Frame,
-        no_buffer: usize,
-        step: impl FnMut(&mut A::Packet<'_>) -> Verdict,
+        step: impl FnMut(&mut A::Packet<'_>) -> Verdict<R>,
     ) -> bool {
-        self.retain_preserving::<A>(frame, no_buffer, PreservedFields::NOTHING, step)
+        self.retain_preserving::<A, R>(frame, PreservedFields::NOTHING, step)
     }
 
     /// As [`Context::retain`], with a step that leaves some header fields as they were.
     #[inline(always)]
-    pub fn retain_preserving<A: AccessMode>(
+    pub fn retain_preserving<A: AccessMode, R: Covers<A>>(
         &mut self,
         frame: &mut Frame,
-        no_buffer: usize,
         preserved: PreservedFields,
-        step: impl FnMut(&mut A::Packet<'_>) -> Verdict,
+        step: impl FnMut(&mut A::Packet<'_>) -> Verdict<R>,
     ) -> bool {
-        if A::OWNS {
-            self.unshare(frame, no_buffer);
+        if let Some(no_buffer) = R::no_buffer() {
+            self.unshare_for(frame, no_buffer);
         }
         let Context { pool, exits, header_cache, .. } = self;
         let before = frame.len();
@@ -232,19 +276,18 @@ impl Context {
         if frame.len() == before {
             return false;
         }
-        self.leave_aside();
+        self.leave_aside::<R>();
         true
     }
 
     /// As [`Context::retain`], with a step that is taken with eight packets at once.
     #[inline(always)]
-    pub fn process_headers<const N: usize>(
+    pub fn process_headers<const N: usize, R: DropReason + From<NoBuffer>>(
         &mut self,
         frame: &mut Frame,
-        no_buffer: usize,
-        step: &mut impl HeaderKernel<N, Exit = Exit>,
+        step: &mut impl HeaderKernel<N, Exit = Exit<R>>,
     ) -> bool {
-        self.unshare(frame, no_buffer);
+        self.unshare::<R>(frame);
         let Context { pool, exits, header_cache, .. } = self;
         let before = frame.len();
         pool.arena()
@@ -252,21 +295,27 @@ impl Context {
         if frame.len() == before {
             return false;
         }
-        self.leave_aside();
+        self.leave_aside::<R>();
         true
     }
 
     #[cold]
     #[inline(never)]
-    fn leave_aside(&mut self) {
+    fn leave_aside<R: DropReason>(&mut self) {
+        let declares = self.declares::<R>();
         let Context { exits, out, pool, account, node, .. } = self;
-        exits.send(out, pool, |reason, packets| account.dropped(*node, reason, packets));
+        exits.send(out, pool, |reason, packets| {
+            account.dropped(*node, if declares { reason } else { usize::MAX }, packets);
+        });
     }
 
-    /// Sends packets off that do not go on.
-    pub fn leave(&mut self, exits: &mut Exits) {
+    /// Sends packets off that do not go on; `R` are the reasons for which the element drops some.
+    pub fn leave<R: DropReason>(&mut self, exits: &mut Exits) {
+        let declares = self.declares::<R>();
         let Context { out, pool, account, node, .. } = self;
-        exits.send(out, pool, |reason, packets| account.dropped(*node, reason, packets));
+        exits.send(out, pool, |reason, packets| {
+            account.dropped(*node, if declares { reason } else { usize::MAX }, packets);
+        });
     }
 }
 
@@ -275,10 +324,10 @@ impl Context {
 pub struct Exits {
     frame: Frame,
     /// Exit of the last of them.
-    last: Exit,
+    last: Exit<usize>,
     /// The first of each run of packets with another exit than those before, and that exit. Empty
     /// when all go the same way.
-    changes: Vec<(usize, Exit)>,
+    changes: Vec<(usize, Exit<usize>)>,
 }
 
 impl Exits {
@@ -289,7 +338,12 @@ impl Exits {
 
     /// One more.
     #[inline]
-    pub fn push(&mut self, slot: Slot, exit: Exit) {
+    pub fn push<R: DropReason>(&mut self, slot: Slot, exit: Exit<R>) {
+        self.push_numbered(slot, exit.numbered());
+    }
+
+    #[inline]
+    fn push_numbered(&mut self, slot: Slot, exit: Exit<usize>) {
         if exit != self.last {
             self.change(exit);
         }
@@ -299,7 +353,7 @@ impl Exits {
     }
 
     #[cold]
-    fn change(&mut self, exit: Exit) {
+    fn change(&mut self, exit: Exit<usize>) {
         if !self.frame.is_empty() {
             if self.changes.is_empty() {
                 self.changes.push((0, self.last));
@@ -360,30 +414,30 @@ impl Exits {
 
 /// An element that is a step and nothing else.
 #[derive(Debug)]
-pub struct PerPacket<S, A> {
+pub struct PerPacket<S, A, R> {
     step: S,
-    touch: std::marker::PhantomData<fn(A)>,
+    touch: std::marker::PhantomData<fn(A, R)>,
 }
 
-impl<A: AccessMode, S: Step<A>> PerPacket<S, A> {
+impl<A: AccessMode, R: Covers<A>, S: Step<A, R>> PerPacket<S, A, R> {
     /// The element that takes this step.
-    pub fn new(step: S) -> PerPacket<S, A> {
+    pub fn new(step: S) -> PerPacket<S, A, R> {
         PerPacket { step, touch: std::marker::PhantomData }
     }
 
     /// One with the arguments given.
     fn make(make: &mut ElementBuilder<'_>) -> Box<dyn Element> {
-        Box::new(PerPacket::<S, A>::new(S::from_args(make)))
+        Box::new(PerPacket::<S, A, R>::new(S::from_args(make)))
     }
 }
 
-impl<A: AccessMode, S: Step<A>> Element for PerPacket<S, A> {
+impl<A: AccessMode, R: Covers<A>, S: Step<A, R>> Element for PerPacket<S, A, R> {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.step.pass(cx, frame);
     }
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
-        if let Some(old) = old.downcast_mut::<PerPacket<S, A>>() {
+        if let Some(old) = old.downcast_mut::<PerPacket<S, A, R>>() {
             self.step.take_counts(&mut old.step);
         }
     }
@@ -412,7 +466,7 @@ mod tests {
     use super::*;
     use crate::runtime::outputs::Span;
 
-    fn exit() -> impl Strategy<Value = Exit> {
+    fn exit() -> impl Strategy<Value = Exit<usize>> {
         prop_oneof![
             (0..3usize).prop_map(Exit::Output),
             (0..2usize).prop_map(Exit::ErrorOutput),
@@ -427,7 +481,7 @@ mod tests {
         fn every_packet_goes_where_it_was_told(
             exits in vec((exit(), 1..4usize), 0..20), outputs in 1..3usize, limit in 1..5usize,
         ) {
-            let exits: Vec<Exit> =
+            let exits: Vec<Exit<usize>> =
                 exits.into_iter().flat_map(|(exit, times)| vec![exit; times]).collect();
             let arena = ArenaOptions { size: 1 << 18, ..Default::default() }.create().unwrap();
             let mut pool = arena.cache(64);
@@ -437,7 +491,7 @@ mod tests {
             let (mut sent, mut lost) = (vec![Vec::new(); outputs], [0, 0]);
             let mut leaving = Exits::new(limit);
             for (at, exit) in exits.iter().enumerate() {
-                leaving.push(pool.take_one(at).unwrap(), *exit);
+                leaving.push_numbered(pool.take_one(at).unwrap(), *exit);
                 match *exit {
                     Exit::Output(output) if output < outputs => sent[output].push(at),
                     Exit::Output(_) => {}

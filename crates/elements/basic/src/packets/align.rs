@@ -1,14 +1,21 @@
 //! `Align`: alignment of packets.
 
-use linerate_graph::{Arguments, Class, Context, ElementBuilder, Exit, Reads, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, ElementBuilder, Exit, NoBuffer, Reads, Step, Verdict,
+};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 use linerate_kit::headroom;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const NO_ROOM: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no room
+    NoRoom,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "Align",
@@ -17,7 +24,6 @@ pub(super) const CLASS: Class = Class {
     description: "The first byte of each packet is `OFFSET` bytes behind a multiple of \
         `MODULUS`. No element here needs it: bytes are read at any address.",
     ports: "1/1",
-    drops: &["no buffer", "no room"],
     cost: "Two cycles for a packet that is aligned; others are moved inside their buffers.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Align(4, 0) -> Discard;",
     ..Align::CLASS
@@ -55,26 +61,26 @@ impl Align {
     }
 }
 
-impl Step<Reads> for Align {
+impl Step<Reads, Reason> for Align {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let arena = cx.pool.arena();
         let lacks = |slot| self.lack(arena.packet(slot)) > 0;
         if frame.slots().iter().any(|slot| slot.is_shared() && lacks(slot)) {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<Reason>(frame);
         }
         true
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         let up = self.lack(packet.bytes());
         if up == 0 {
             return Ok(());
         }
         let down = self.modulus as usize - up;
         let moved = packet.writable().is_some_and(|packet| headroom::shift(packet, up, down));
-        if moved { Ok(()) } else { Err(Exit::Drop(NO_ROOM)) }
+        if moved { Ok(()) } else { Err(Exit::Drop(Reason::NoRoom)) }
     }
 }
 

@@ -1,12 +1,16 @@
 //! `CheckLength`: greatest length of packets.
 
-use linerate_graph::{Arguments, Class, Exit, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::FAMILY;
 
 /// Drop reason.
-const TOO_LONG: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// too long
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "CheckLength",
@@ -15,7 +19,6 @@ pub(super) const CLASS: Class = Class {
     description: "Longer ones leave by output 1, or are dropped where there is none.",
     ports: "1/1-2",
     processing: "a/ah",
-    drops: &["too long"],
     cost: "About a cycle per packet, which is not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> CheckLength(1500) -> Discard;",
     ..CheckLength::CLASS
@@ -29,10 +32,14 @@ struct CheckLength {
     length: u32,
 }
 
-impl Step<Reads> for CheckLength {
+impl Step<Reads, Reason> for CheckLength {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
-        if packet.len() <= self.length as usize { Ok(()) } else { Err(Exit::ErrorOutput(TOO_LONG)) }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
+        if packet.len() <= self.length as usize {
+            Ok(())
+        } else {
+            Err(Exit::ErrorOutput(Reason::TooLong))
+        }
     }
 }
 

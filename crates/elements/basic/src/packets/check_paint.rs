@@ -1,12 +1,16 @@
 //! `CheckPaint`: passes packets of one colour.
 
-use linerate_graph::{Arguments, Class, Exit, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, Reads, Step, Verdict};
 use linerate_memory::Packet;
 
 use super::{FAMILY, color::Color};
 
 /// Drop reason.
-const OTHER_COLOR: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// other colour
+    OtherColor,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "CheckPaint",
@@ -16,7 +20,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["other colour"],
     cost: "Reads a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> CheckPaint(1) -> Discard;",
     ..CheckPaint::CLASS
@@ -28,10 +31,14 @@ struct CheckPaint {
     color: Color,
 }
 
-impl Step<Reads> for CheckPaint {
+impl Step<Reads, Reason> for CheckPaint {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
-        if self.color.is(packet.meta()) { Ok(()) } else { Err(Exit::ErrorOutput(OTHER_COLOR)) }
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
+        if self.color.is(packet.meta()) {
+            Ok(())
+        } else {
+            Err(Exit::ErrorOutput(Reason::OtherColor))
+        }
     }
 }
 

@@ -5,13 +5,12 @@
 //! into: so the bytes of the whole last frame are kept, and a packet that was in it gets its own.
 //! Others get those of the last packet, as in Click.
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Right, parse_u32};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, NoBuffer, Right, parse_u32,
+};
 use linerate_memory::Frame;
 
 use super::FAMILY;
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "Clipboard",
@@ -26,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     ports: "2/2",
     flow: "#/#",
     args: &[Arg::rest("RANGE", "OFFSET/LENGTH", "bytes to copy")],
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     // Of pulled packets the last one depends on the turns of tasks.
     observes: |_, at| vec![at],
     cost: "Reads or writes the packets' bytes.",
@@ -122,7 +121,7 @@ impl Clipboard {
     }
 
     fn paste(&self, cx: &mut Context, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<NoBuffer>(frame);
         let arena = cx.pool.arena();
         for slot in frame.slots_mut() {
             let buffer = arena.index_of(slot);

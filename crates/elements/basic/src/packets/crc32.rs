@@ -4,15 +4,28 @@
 //! byte as the highest, begun with ones and not inverted at the end
 //! (CRC-32/MPEG-2), stored lowest byte first, as Click does on most machines.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Reads, Step, Verdict, Writes,
+};
 use linerate_memory::{Packet, PacketMut};
 
 use super::FAMILY;
 
-/// Drop reason of `SetCRC32`, behind that of all steps that write.
-const TOO_LONG: usize = 1;
+/// Drop reason of `SetCRC32`.
+#[derive(Clone, Copy, DropReason)]
+enum SetReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
+
 /// Drop reason of `CheckCRC32`.
-const WRONG: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum CheckReason {
+    /// wrong CRC
+    Wrong,
+}
 
 pub(super) const SET: Class = Class {
     name: "SetCRC32",
@@ -21,7 +34,6 @@ pub(super) const SET: Class = Class {
     description: "Four bytes over all bytes of the packet, which CheckCRC32 checks and takes off. \
         They are not the checksum of an Ethernet frame, which has the bits the other way round.",
     ports: "1/1",
-    drops: &["no buffer", "longer than a buffer"],
     cost: "Reads the packet, eight bytes at a time by eight tables of 1 KiB.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetCRC32 -> CheckCRC32 -> Discard;",
     ..SetCrc32::CLASS
@@ -35,7 +47,6 @@ pub(super) const CHECK: Class = Class {
         with a message each.",
     ports: "1/1",
     prints: true,
-    drops: &["wrong CRC"],
     cost: SET.cost,
     example: SET.example,
     ..CheckCrc32::CLASS
@@ -89,11 +100,11 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[derive(Arguments)]
 struct SetCrc32;
 
-impl Step for SetCrc32 {
+impl Step<Writes, SetReason> for SetCrc32 {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<SetReason> {
         if !packet.append(SIZE) {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(SetReason::TooLong));
         }
         if let Some((bytes, end)) = packet.bytes_mut().split_last_chunk_mut() {
             *end = crc32(bytes).to_le_bytes();
@@ -108,9 +119,9 @@ struct CheckCrc32 {
     text: String,
 }
 
-impl Step<Reads> for CheckCrc32 {
+impl Step<Reads, CheckReason> for CheckCrc32 {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<CheckReason> {
         match packet.bytes().split_last_chunk::<SIZE>() {
             Some((bytes, end)) if crc32(bytes).to_le_bytes() == *end => {
                 packet.truncate(packet.len() - SIZE);
@@ -118,7 +129,7 @@ impl Step<Reads> for CheckCrc32 {
             }
             _ => {
                 self.text += &format!("CRC32 failed, len {}\n", packet.len());
-                Err(Exit::Drop(WRONG))
+                Err(Exit::Drop(CheckReason::Wrong))
             }
         }
     }

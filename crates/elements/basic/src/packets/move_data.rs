@@ -2,13 +2,19 @@
 //!
 //! Not in Click; in `FastClick`.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
 
-/// Drop reason, behind that of all steps that write.
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "MoveData",
@@ -18,7 +24,6 @@ pub(super) const CLASS: Class = Class {
         before the end of the bytes stay as they are, and so do those in which there is no room for \
         the copy, unless `GROW` makes it; bytes between are zero then.",
     ports: "1/1",
-    drops: &["no buffer", "longer than a buffer"],
     cost: "One pass: the lines of the bytes and of their copy.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MoveData(0, 6, 6) -> Discard;",
     ..MoveData::CLASS
@@ -40,9 +45,9 @@ struct MoveData {
     grow: bool,
 }
 
-impl Step for MoveData {
+impl Step<Writes, Reason> for MoveData {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let [to, from, length] = [self.to, self.from, self.length].map(|bytes| bytes as usize);
         if packet.len() <= from + length {
             return Ok(());
@@ -50,7 +55,7 @@ impl Step for MoveData {
         let before = packet.len();
         let lack = (to + length).saturating_sub(before);
         if lack > 0 && !(self.grow && packet.append(lack)) {
-            return if self.grow { Err(Exit::Drop(TOO_LONG)) } else { Ok(()) };
+            return if self.grow { Err(Exit::Drop(Reason::TooLong)) } else { Ok(()) };
         }
         if lack > length {
             packet.bytes_mut()[before..].fill(0);

@@ -11,18 +11,29 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Reads, Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Reads, Writes,
 };
 use linerate_memory::Frame;
 
 use super::FAMILY;
 use linerate_kit::handler_values::integer_or;
 
-/// Drop reasons: of `NumberPacket`, and of `CheckNumberPacket`.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
-const OTHER: usize = 0;
+/// Drop reason of `NumberPacket`.
+#[derive(Clone, Copy, DropReason)]
+enum NumberReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
+
+/// Drop reason of `CheckNumberPacket`.
+#[derive(Clone, Copy, DropReason)]
+enum CheckReason {
+    /// not one of the numbers
+    Other,
+}
 
 /// Bytes of a number.
 const NUMBER: usize = 8;
@@ -45,7 +56,7 @@ pub(super) const NUMBER_PACKET: Class = Class {
     args: &[OFFSET, NET_ORDER],
     handlers: &[Handler::read("count", "packets numbered")],
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: NumberReason::REASONS,
     cost: "One pass: the line the number goes to.",
     example: "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> NumberPacket(42) -> Discard;",
     make: |make| Box::new(NumberPacket::new(make)),
@@ -73,7 +84,7 @@ pub(super) const CHECK: Class = Class {
         Handler::read("dump", "how often each number came"),
     ],
     prints: true,
-    drops: &["not one of the numbers"],
+    drops: CheckReason::REASONS,
     cost: "The line of the number, and the counter of that number.",
     example: "InfiniteSource(LENGTH 60, LIMIT 10, STOP true) -> NumberPacket -> \
         CheckNumberPacket(40, 10) -> Discard;",
@@ -103,14 +114,14 @@ impl Element for NumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let NumberPacket { offset, big, ref count } = *self;
         let end = offset + NUMBER;
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, NumberReason>(frame, |packet| {
             let before = packet.len();
             let lack = end.saturating_sub(before);
             if lack == 0 {
                 return Ok(());
             }
             if !packet.append(lack) {
-                return Err(Exit::Drop(TOO_LONG));
+                return Err(Exit::Drop(NumberReason::TooLong));
             }
             packet.bytes_mut()[before..].fill(0);
             let network = packet.network();
@@ -188,9 +199,9 @@ impl Element for CheckNumberPacket {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let CheckNumberPacket { offset, big, ref counts, .. } = *self;
         let mut text = String::new();
-        let refused = cx.retain::<Reads>(frame, OTHER, |packet| {
+        let refused = cx.retain::<Reads, CheckReason>(frame, |packet| {
             let number = packet.bytes().get(offset..).and_then(<[u8]>::first_chunk);
-            let number = number.ok_or(Exit::ErrorOutput(OTHER))?;
+            let number = number.ok_or(Exit::ErrorOutput(CheckReason::Other))?;
             let number = if big { u64::from_be_bytes } else { u64::from_le_bytes }(*number);
             match usize::try_from(number).ok().and_then(|place| counts.get(place)) {
                 Some(count) => {
@@ -200,7 +211,7 @@ impl Element for CheckNumberPacket {
                 None => {
                     let count = counts.len();
                     text += &format!("{number} out of scope (count is {count}) !\n");
-                    Err(Exit::ErrorOutput(OTHER))
+                    Err(Exit::ErrorOutput(CheckReason::Other))
                 }
             }
         });

@@ -1,13 +1,19 @@
 //! `Pad`: least length of packets.
 
-use linerate_graph::{Arguments, Class, Exit, Right, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Right, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::annotations;
 
-/// Drop reason, behind that of all steps that write.
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "Pad",
@@ -19,7 +25,6 @@ pub(super) const CLASS: Class = Class {
         the new bytes hold anything, also bytes of other packets.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
     cost: "A line of annotations per packet, and the bytes that are added.",
     example: "InfiniteSource(LENGTH 20, LIMIT 10, STOP true) -> Pad(60) -> Discard;",
     ..Pad::CLASS
@@ -35,9 +40,9 @@ struct Pad {
     zero: bool,
 }
 
-impl Step for Pad {
+impl Step<Writes, Reason> for Pad {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let before = packet.len();
         let meta = packet.meta_mut();
         let count = match self.length {
@@ -49,7 +54,7 @@ impl Step for Pad {
             return Ok(());
         }
         if !packet.append(count) {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(Reason::TooLong));
         }
         if self.zero {
             packet.bytes_mut()[before..].fill(0);

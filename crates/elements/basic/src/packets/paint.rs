@@ -1,6 +1,8 @@
 //! `Paint` and `SetAnnoByte`: set an annotation of one byte.
 
-use linerate_graph::{Arguments, Class, Context, ElementBuilder, Right, Step, Verdict, Writes};
+use linerate_graph::{
+    Arguments, Class, Context, ElementBuilder, NoBuffer, Right, Step, Verdict, Writes,
+};
 use linerate_memory::{Frame, PacketMut};
 
 use super::{FAMILY, color::Color};
@@ -15,7 +17,6 @@ pub(super) const CLASS: Class = Class {
         the number of one of Click's annotation bytes.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations per packet; copies of packets become copies of their \
         own.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> CheckPaint(1) -> Discard;",
@@ -30,7 +31,6 @@ pub(super) const SET_BYTE: Class = Class {
     description: "Paint with its arguments the other way round, which Click recommends instead.",
     ports: CLASS.ports,
     annotates: true,
-    drops: CLASS.drops,
     cost: CLASS.cost,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetAnnoByte(PAINT, 1) -> CheckPaint(1) \
         -> Discard;",
@@ -52,14 +52,14 @@ impl Step for Paint {
 
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
-        let (no_buffer, preserved) = (<Paint as Step>::NO_BUFFER, self.color.preserves());
+        let preserved = self.color.preserves();
         if !self.color.is_paint() {
-            cx.retain_preserving::<Writes>(frame, no_buffer, preserved, |packet| self.step(packet));
+            cx.retain_preserving::<Writes, NoBuffer>(frame, preserved, |packet| self.step(packet));
             return;
         }
         // Without asking for each packet where it is.
         let color = self.color.color();
-        cx.retain_preserving::<Writes>(frame, no_buffer, preserved, |packet| {
+        cx.retain_preserving::<Writes, NoBuffer>(frame, preserved, |packet| {
             packet.meta_mut().paint = color;
             Ok(())
         });

@@ -5,8 +5,8 @@
 //! it is drawn, by inversion, instead of every bit.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
-    Right, unquoted,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError,
+    HandlerResult, NoBuffer, Right, unquoted,
 };
 use linerate_memory::{Frame, Slot};
 
@@ -15,9 +15,6 @@ use linerate_kit::{
     handler_values::{boolean, record_argument},
     random::{Probability, Random},
 };
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "RandomBitErrors",
@@ -32,7 +29,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("error_kind", "what becomes of the bit"),
         Handler::value("active", "whether bits are changed"),
     ],
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     cost: "A few cycles per packet, and some 50 per bit changed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomBitErrors(0.001) -> Discard;",
     ..Class::for_element::<RandomBitErrors>()
@@ -141,7 +138,7 @@ impl Element for RandomBitErrors {
             true
         };
         frame.retain(spared, |slot| failed.push(slot));
-        failed.drain(..).for_each(|slot| cx.drop_packet(slot, NO_BUFFER));
+        failed.drain(..).for_each(|slot| cx.drop_packet(slot, NoBuffer));
         self.failed = failed;
     }
 

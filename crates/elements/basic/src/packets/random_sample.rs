@@ -1,8 +1,8 @@
 //! `RandomSample`: packets drawn at random.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Reads, Right, Step, Verdict,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, Reads, Right, Step, Verdict,
 };
 use linerate_memory::{Frame, Packet};
 
@@ -10,7 +10,11 @@ use super::FAMILY;
 use linerate_kit::random::{Probability, Random};
 
 /// Drop reason.
-const NOT_CHOSEN: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// not chosen
+    NotChosen,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "RandomSample",
@@ -21,7 +25,7 @@ pub(super) const CLASS: Class = Class {
         or `DROP`. In simulated time every run draws the same.",
     ports: "1/1-2",
     processing: "a/ah",
-    drops: &["not chosen"],
+    drops: Reason::REASONS,
     cost: "A random number per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> RandomSample(0.5) -> Discard;",
     order_dependent: true,
@@ -71,19 +75,19 @@ impl RandomSample {
     }
 }
 
-impl Step<Reads> for RandomSample {
+impl Step<Reads, Reason> for RandomSample {
     #[inline]
     fn begin(&mut self, _: &mut Context, _: &mut Frame) -> bool {
         self.active
     }
 
     #[inline]
-    fn step(&mut self, _: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, _: &mut Packet<'_>) -> Verdict<Reason> {
         if self.random.bits28() < self.probability.0 {
             return Ok(());
         }
         self.drops += 1;
-        Err(Exit::ErrorOutput(NOT_CHOSEN))
+        Err(Exit::ErrorOutput(Reason::NotChosen))
     }
 }
 

@@ -1,14 +1,21 @@
 //! `Resize`: adds or removes bytes at either end.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Reads, Right, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Reads, Right, Step, Verdict,
+};
 use linerate_kit::mac_header::Starts;
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "Resize",
@@ -18,7 +25,6 @@ pub(super) const CLASS: Class = Class {
     description: "`HEAD` bytes in front and `TAIL` bytes at the end; negative numbers take bytes \
         off, as far as there are any. New bytes hold anything, also bytes of other packets.",
     ports: "1/1",
-    drops: &["no buffer", "longer than a buffer"],
     cost: "A few cycles per packet: only its slot is changed; a packet with too little room is \
         moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Resize(-14, 4) -> Discard;",
@@ -39,20 +45,20 @@ struct Resize {
     starts: Starts,
 }
 
-impl Step<Reads> for Resize {
+impl Step<Reads, Reason> for Resize {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let Resize { head, tail, starts } = *self;
         starts.note(cx, frame);
         // Bytes behind the packet may be another holder's.
         if tail > 0 || frame.slots().iter().any(|slot| slot.headroom() as i64 <= i64::from(head)) {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<Reason>(frame);
         }
         true
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<Reason> {
         let Resize { head, tail, .. } = *self;
         let [front, end] = [head, tail].map(|count| count.unsigned_abs() as usize);
         let fits = if head < 0 {
@@ -61,12 +67,12 @@ impl Step<Reads> for Resize {
             packet.push(front) || packet.writable().is_some_and(|packet| packet.prepend(front))
         };
         if !fits {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(Reason::TooLong));
         }
         if tail < 0 {
             packet.truncate(packet.len().saturating_sub(end));
         } else if tail > 0 && !packet.writable().is_some_and(|packet| packet.append(end)) {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(Reason::TooLong));
         }
         Ok(())
     }

@@ -3,18 +3,32 @@
 //! `FastClick` has the number of bytes where the paint and the byte of ICMP
 //! parameter problems are, the paint as the higher byte; so it is here.
 
-use linerate_graph::{Arguments, Class, ElementBuilder, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, DropReason, ElementBuilder, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::PacketMut;
 use memchr::memmem::Finder;
 
 use super::FAMILY;
 use linerate_kit::annotation_byte::Short;
 
-/// Drop reasons, behind that of all steps that write.
-/// Of `Search`.
-const NOT_FOUND: usize = 1;
-/// Of `UnstripAnno`.
-const TOO_LONG: usize = 1;
+/// Drop reason of `Search`.
+#[derive(Clone, Copy, DropReason)]
+enum SearchReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// pattern not found
+    NotFound,
+}
+
+/// Drop reason of `UnstripAnno`.
+#[derive(Clone, Copy, DropReason)]
+enum UnstripReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const SEARCH: Class = Class {
     name: "Search",
@@ -27,7 +41,6 @@ pub(super) const SEARCH: Class = Class {
     ports: "1/1-2",
     processing: "h/h",
     annotates: true,
-    drops: &["no buffer", "pattern not found"],
     cost: "Reads the packet up to the pattern, with vector instructions, and a line of annotations.",
     example: "InfiniteSource(DATA \"a: b;c\", LIMIT 10, STOP true) -> Search(\";\") -> UnstripAnno \
         -> Discard;",
@@ -41,7 +54,6 @@ pub(super) const UNSTRIP: Class = Class {
     description: "Such as those Search has taken off. Not in Click; in FastClick.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
     cost: "A line of annotations per packet.",
     example: SEARCH.example,
     ..UnstripAnno::CLASS
@@ -75,10 +87,11 @@ impl Search {
     }
 }
 
-impl Step for Search {
+impl Step<Writes, SearchReason> for Search {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
-        let mut count = self.finder.find(packet.bytes()).ok_or(Exit::ErrorOutput(NOT_FOUND))?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<SearchReason> {
+        let found = self.finder.find(packet.bytes());
+        let mut count = found.ok_or(Exit::ErrorOutput(SearchReason::NotFound))?;
         if self.strip_after {
             count += self.pattern.len();
         }
@@ -99,12 +112,12 @@ struct UnstripAnno {
     anno: Short,
 }
 
-impl Step for UnstripAnno {
+impl Step<Writes, UnstripReason> for UnstripAnno {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<UnstripReason> {
         let count = u16::from_be_bytes(self.anno.get(packet.meta()));
         if !packet.prepend(count.into()) {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(UnstripReason::TooLong));
         }
         Ok(())
     }

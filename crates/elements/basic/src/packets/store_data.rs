@@ -1,12 +1,9 @@
 //! `StoreData`: writes given bytes at an offset.
 
-use linerate_graph::{Arguments, Class, Context, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, Context, NoBuffer, Reads, Step, Verdict};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "StoreData",
@@ -15,7 +12,6 @@ pub(super) const CLASS: Class = Class {
     description: "`DATA` replaces what is at `OFFSET`. Packets do not grow: what is behind their \
         end is not written.",
     ports: "1/1",
-    drops: &["no buffer"],
     cost: "One pass: the line the bytes go to.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> StoreData(2, \\<0102>) -> Discard;",
     ..StoreData::CLASS
@@ -31,13 +27,13 @@ struct StoreData {
     data: Vec<u8>,
 }
 
-impl Step<Reads> for StoreData {
+impl Step<Reads, NoBuffer> for StoreData {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let written = |slot: &linerate_memory::Slot| slot.len() > self.offset as usize;
         if frame.has_shared() && frame.slots().iter().any(|slot| slot.is_shared() && written(slot))
         {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<NoBuffer>(frame);
         }
         true
     }

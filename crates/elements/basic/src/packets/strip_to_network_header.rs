@@ -1,6 +1,6 @@
 //! `StripToNetworkHeader`: removes all bytes in front of the network header.
 
-use linerate_graph::{Arguments, Class, Context, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, Context, NoDrop, Reads, Step, Verdict};
 use linerate_kit::mac_header::Starts;
 use linerate_memory::{Frame, Packet};
 
@@ -33,7 +33,7 @@ impl Step<Reads> for StripToNetworkHeader {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<NoDrop> {
         match packet.meta().network.offset(packet.headroom()) {
             Some(offset @ 0..) => packet.pull(offset.unsigned_abs().min(packet.len())),
             // In the buffer, so there is as much in front of the packet.

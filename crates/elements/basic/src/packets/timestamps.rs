@@ -24,7 +24,6 @@ pub(super) const SET: Class = Class {
     description: "To `TIMESTAMP`, or to the time at which their frame arrives.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: COST,
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetTimestamp(1.5) -> Discard;",
     ..Set::CLASS

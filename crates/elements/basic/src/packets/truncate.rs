@@ -1,13 +1,12 @@
 //! `Truncate`: cuts packets to a length.
 
-use linerate_graph::{Arguments, Class, Context, ElementBuilder, Reads, Right, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, ElementBuilder, NoBuffer, Reads, Right, Step, Verdict,
+};
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 use linerate_kit::annotations;
-
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "Truncate",
@@ -18,7 +17,6 @@ pub(super) const CLASS: Class = Class {
         annotations: Pad without a length makes packets as long as they were, and captures say \
         how long they were.",
     ports: "1/1",
-    drops: &["no buffer"],
     cost: "About a cycle per packet: only its slot is changed. Where the graph uses annotations, \
         a line of them for those that are cut.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Truncate(32) -> Discard;",
@@ -43,7 +41,7 @@ impl Truncate {
     }
 }
 
-impl Step<Reads> for Truncate {
+impl Step<Reads, NoBuffer> for Truncate {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let length = self.length as usize;
@@ -52,7 +50,7 @@ impl Step<Reads> for Truncate {
             return false;
         }
         if frame.slots().iter().any(|slot| slot.is_shared() && slot.len() > length) {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<NoBuffer>(frame);
         }
         true
     }

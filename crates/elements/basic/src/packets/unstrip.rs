@@ -1,13 +1,18 @@
 //! `Unstrip`: restores bytes in front.
 
-use linerate_graph::{Arguments, Class, Context, Element, Exit, Writes};
+use linerate_graph::{Arguments, Class, Context, DropReason, Element, Exit, NoBuffer, Writes};
 use linerate_memory::Frame;
 
 use super::FAMILY;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "Unstrip",
@@ -16,7 +21,7 @@ pub(super) const CLASS: Class = Class {
     description: "They hold what was there, such as what Strip has taken off; beyond what the \
         buffer has in front they are zero.",
     ports: "1/1",
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "Less than a cycle per packet: only slots are changed, four at a time; a packet with too \
         little room in front is moved.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Strip(14) -> Unstrip(14) -> Discard;",
@@ -36,8 +41,8 @@ impl Element for Unstrip {
         if cx.pool.arena().unstrip_packets(frame, &mut cx.header_cache, length) {
             return;
         }
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
-            if packet.prepend(length) { Ok(()) } else { Err(Exit::Drop(TOO_LONG)) }
+        cx.retain::<Writes, Reason>(frame, |packet| {
+            if packet.prepend(length) { Ok(()) } else { Err(Exit::Drop(Reason::TooLong)) }
         });
     }
 }

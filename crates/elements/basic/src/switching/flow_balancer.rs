@@ -1,7 +1,7 @@
 //! `FlowBalancer`: spreads flows over outputs and keeps each on its own.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
     parse_integer,
 };
 use linerate_lookup::indirection::{BUCKETS_LIMIT, Indirection};
@@ -14,7 +14,11 @@ use linerate_packet::{
 use super::{FAMILY, split};
 
 /// Drop reason.
-const NO_OUTPUT: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no output in use
+    NoOutput,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "FlowBalancer",
@@ -49,7 +53,7 @@ pub(super) const CLASS: Class = Class {
         Handler::count("other_count", "packets that were not IP, or not well-formed"),
         Handler::button("reset_counts", "sets the counts to zero"),
     ],
-    drops: &["no output in use"],
+    drops: Reason::REASONS,
     cost: "Reads the headers of each packet and hashes its flow: two multiplications for IPv4, \
         four for IPv6, and a table lookup.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> b :: FlowBalancer(SYMMETRIC true) -> Discard; \
@@ -143,7 +147,7 @@ impl Element for FlowBalancer {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let FlowBalancer { affinity, table, counts, others, .. } = self;
         if table.output(0).is_none() {
-            return cx.drop_frame(frame, NO_OUTPUT);
+            return cx.drop_frame(frame, Reason::NoOutput);
         }
         split(cx, frame, |arena, slot| {
             let (hash, is_ip) = affinity.hash(arena.packet(slot));

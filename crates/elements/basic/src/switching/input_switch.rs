@@ -1,7 +1,8 @@
 //! `InputSwitch`: passes the packets of one input.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right,
 };
 use linerate_memory::Frame;
 
@@ -9,7 +10,11 @@ use super::FAMILY;
 use linerate_kit::handler_values::integer_or;
 
 /// Drop reason.
-const OTHER_INPUT: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// other input
+    OtherInput,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "InputSwitch",
@@ -26,7 +31,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("switch", "the input in use, -1 for none"),
         Handler::value("config", "the input in use"),
     ],
-    drops: &["other input"],
+    drops: Reason::REASONS,
     cost: "Frames go on whole: packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> [1] s :: InputSwitch(1) -> Discard; \
         Idle -> s;",
@@ -52,7 +57,7 @@ impl InputSwitch {
 impl Element for InputSwitch {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         if usize::try_from(self.input) != Ok(port) {
-            cx.drop_frame(frame, OTHER_INPUT);
+            cx.drop_frame(frame, Reason::OtherInput);
         }
     }
 

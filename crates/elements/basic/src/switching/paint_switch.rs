@@ -1,6 +1,6 @@
 //! `PaintSwitch`: outputs by paint.
 
-use linerate_graph::{Arg, Class, Context, Copies, Element};
+use linerate_graph::{Arg, Class, Context, Copies, DropReason, Element};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
@@ -10,7 +10,11 @@ use linerate_kit::annotation_byte::Byte;
 const ALL: u8 = 255;
 
 /// Drop reason.
-const NO_OUTPUT: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no output of this paint
+    NoOutput,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "PaintSwitch",
@@ -22,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     processing: "h/h",
     args: &[Arg::optional("ANNO", "annotation", "PAINT", "the one-byte annotation to go by")],
     annotates: true,
-    drops: &["no output of this paint"],
+    drops: Reason::REASONS,
     cost: "Reads a line of annotations per packet; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> Paint(1) -> s :: PaintSwitch -> Discard; \
         s [1] -> Discard;",
@@ -60,7 +64,7 @@ impl Element for PaintSwitch {
                     }
                     cx.out.emit(outputs - 1, slot);
                 }
-                _ => cx.drop_packet(slot, NO_OUTPUT),
+                _ => cx.drop_packet(slot, Reason::NoOutput),
             }
         });
     }

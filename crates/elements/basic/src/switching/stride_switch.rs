@@ -1,13 +1,19 @@
 //! `StrideSwitch`: outputs in proportion to tickets.
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Right};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerResult, Right,
+};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
 use linerate_kit::tickets::Tickets;
 
 /// Drop reason.
-const NO_TICKETS: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no output has tickets
+    NoTickets,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "StrideSwitch",
@@ -20,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     processing: "h/h",
     args: &[Arg::rest("TICKETS", "tickets per output", "how often each output is chosen")],
     handlers: &[Handler::value("config", "the tickets of all outputs")],
-    drops: &["no output has tickets"],
+    drops: Reason::REASONS,
     cost: "A few cycles per packet and output; packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: StrideSwitch(1, 2) -> Discard; \
         s [1] -> Discard;",
@@ -43,7 +49,7 @@ impl StrideSwitch {
 impl Element for StrideSwitch {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         if self.tickets.order().is_empty() {
-            return cx.drop_frame(frame, NO_TICKETS);
+            return cx.drop_frame(frame, Reason::NoTickets);
         }
         split(cx, frame, |_, _| {
             let output = self.tickets.order()[0];

@@ -1,13 +1,17 @@
 //! `Suppressor`: ports that can be shut.
 
-use linerate_graph::{Class, Context, Element, Handler, HandlerError, HandlerResult};
+use linerate_graph::{Class, Context, DropReason, Element, Handler, HandlerError, HandlerResult};
 use linerate_memory::Frame;
 
 use super::FAMILY;
 use linerate_kit::handler_values::{boolean_or, port_of};
 
 /// Drop reason.
-const SUPPRESSED: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// suppressed
+    Suppressed,
+}
 
 /// One per port, which the element lists.
 const ACTIVE: Handler = Handler::value("active", "whether a port lets packets pass");
@@ -22,7 +26,7 @@ pub(super) const CLASS: Class = Class {
     ports: "-/=",
     flow: "#/#",
     handlers: &[Handler::button("reset", "lets packets pass at all ports")],
-    drops: &["suppressed"],
+    drops: Reason::REASONS,
     cost: "Frames go on whole: packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: Suppressor -> Discard; \
         Idle -> [1] s [1] -> Discard;",
@@ -44,7 +48,7 @@ impl Suppressor {
 impl Element for Suppressor {
     fn push(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         if !self.active[port] {
-            cx.drop_frame(frame, SUPPRESSED);
+            cx.drop_frame(frame, Reason::Suppressed);
         } else if port > 0 {
             cx.out.emit_frame(port, frame);
         }

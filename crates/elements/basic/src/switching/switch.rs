@@ -1,7 +1,8 @@
 //! `Switch`, `StaticSwitch`: one output for all packets.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right,
 };
 use linerate_memory::Frame;
 
@@ -9,7 +10,11 @@ use super::FAMILY;
 use linerate_kit::handler_values::integer_or;
 
 /// Drop reason.
-const OFF: usize = 0;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// switched off
+    Off,
+}
 
 pub(super) const SWITCH: Class = Class {
     name: "Switch",
@@ -25,7 +30,7 @@ pub(super) const SWITCH: Class = Class {
         Handler::value("switch", "the output in use, -1 for none"),
         Handler::value("config", "the output in use"),
     ],
-    drops: &["switched off"],
+    drops: Reason::REASONS,
     cost: "Frames go on whole: packets are not touched.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> s :: Switch(1) -> Discard; s [1] -> Discard;",
     make: |make| {
@@ -75,7 +80,7 @@ impl Element for Switch {
         match usize::try_from(self.output) {
             Ok(0) => {}
             Ok(output) => cx.out.emit_frame(output, frame),
-            Err(_) => cx.drop_frame(frame, OFF),
+            Err(_) => cx.drop_frame(frame, Reason::Off),
         }
     }
 

@@ -6,8 +6,9 @@ mod siphash;
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Step, Text, Verdict, lang::config::words, parse_integer, unquoted,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Step, Text, Verdict, Writes, lang::config::words, parse_integer,
+    unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::checksum::update_bytes;
@@ -23,7 +24,14 @@ use linerate_kit::{
 };
 
 /// Drop reason.
-const NO_HEADER: usize = 1;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no header of IPv4
+    NoHeader,
+}
+
 const ICMP: u8 = 1;
 /// ICMP error types, which quote the packet they are about: unreachable, source quench, redirect,
 /// time exceeded, parameter problem.
@@ -47,7 +55,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no header of IPv4"],
     cost: "Six hashes for each of the two addresses.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 1.0.0.2\") \
         -> AnonymizeIPAddr(CLASS 4, PRESERVE_8 \"10 127\") -> Discard;",
@@ -112,12 +119,12 @@ impl AnonymizeIpAddr {
 
 const _: () = assert!(SOURCE + 8 == LEAST, "the addresses are last");
 
-impl Step for AnonymizeIpAddr {
+impl Step<Writes, Reason> for AnonymizeIpAddr {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let network = packet.network();
         let ip = ip_mut(packet.bytes_mut(), network).filter(|ip| ip[0] >> 4 == 4);
-        let ip = ip.ok_or(Exit::ErrorOutput(NO_HEADER))?;
+        let ip = ip.ok_or(Exit::ErrorOutput(Reason::NoHeader))?;
         let (start, is_first) = (header_length(ip), is_first_fragment(ip));
         let Some((head, _)) = ip.split_first_chunk_mut::<LEAST>() else { return Ok(()) };
         self.replace(head);

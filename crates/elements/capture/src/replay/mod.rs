@@ -4,7 +4,7 @@
 //! Packets are kept outside of the arena, so that a capture may be larger than
 //! that, and every one that is sent has a buffer of its own.
 
-use linerate_graph::{Arg, Class, Handler, Signals};
+use linerate_graph::{Arg, Class, DropReason, Handler, NoBuffer, Signals};
 
 use super::FAMILY;
 
@@ -16,9 +16,14 @@ mod unqueue;
 use pulled::Replay;
 use unqueue::ReplayUnqueue;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const LEFT_OVER: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// left over at another input
+    LeftOver,
+}
 
 const STOP: Arg = Arg::keyword("STOP", "times", "-1: no end", "how often packets are sent");
 const STOP_TIME: Arg =
@@ -77,7 +82,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("timing", "pace, of the timestamps'"),
     ],
     annotates: true,
-    drops: &["no buffer", "left over at another input"],
+    drops: Reason::REASONS,
     observes: |plan, at| if plan.is_live() { Vec::new() } else { plan.stores_before(at) },
     cost: "A copy of each packet and its metadata. When a queue that it reads is empty is seen, so \
         tasks that fill it, and its own, take a turn at a time.",

@@ -4,7 +4,7 @@ use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult, Next}
 use linerate_kit::handler_values::{boolean_or, integer};
 use linerate_memory::{Frame, Slot};
 
-use super::{LEFT_OVER, NO_BUFFER, recording::Recording};
+use super::{Reason, recording::Recording};
 
 const SECOND: u64 = 1_000_000_000;
 /// Default of `CAPACITY`.
@@ -112,7 +112,7 @@ impl Rounds {
             cx.name()
         ));
         for slot in self.heads.iter_mut().filter_map(Option::take) {
-            cx.drop_packet(slot, LEFT_OVER);
+            cx.drop_packet(slot, Reason::LeftOver);
         }
         (self.loaded, self.loading) = (true, false);
         self.begin(cx);
@@ -156,7 +156,7 @@ impl Rounds {
     pub(super) fn pass(&mut self, cx: &Context, is_sent: bool) {
         self.next += 1;
         if !is_sent {
-            cx.count_drops(NO_BUFFER, 1);
+            cx.count_drops(Reason::NoBuffer, 1);
         }
     }
 

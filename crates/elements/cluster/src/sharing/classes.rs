@@ -1,16 +1,12 @@
 //! Declarations of the classes.
 
-use linerate_graph::{Arg, Class, Handler, Right, Role, Signals};
+use linerate_graph::{Arg, Class, DropReason, Handler, Right, Role, Signals};
 
-use super::Sharing;
+use super::{Reason, Sharing};
 use crate::{
     FAMILY,
     access::{ACCESS, CELLS},
 };
-
-/// Drop reasons, in the order of their numbers.
-const DROPS: &[&str] =
-    &["no program attached", "programs did not keep up", "no filter lets it through"];
 
 const ISOLATED: Arg =
     Arg::keyword("ISOLATED", "names", "none", "programs that get copies, in memory of their own");
@@ -68,7 +64,7 @@ pub(crate) const TO_CONSUMER: Class = Class {
         Arg::keyword("BURST", "packets", "1, many times", "packets pulled in a turn"),
     ],
     handlers: HANDLERS,
-    drops: DROPS,
+    drops: Reason::REASONS,
     signals: Signals { empty: false, full: true },
     role: Role::Io,
     cost: "A lock per frame, and eight bytes written per packet and a word of who holds it; packets are \

@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_cluster::{BalancerHandle, Broker, ConsumerHandle, Granted, dispatcher::Recipients};
-use linerate_graph::{Context, Element, HandlerError, HandlerResult, Next};
+use linerate_graph::{Context, DropReason, Element, HandlerError, HandlerResult, Next};
 use linerate_memory::Frame;
 use linerate_port::Wake;
 
@@ -25,10 +25,16 @@ use super::{
     weights,
 };
 
-/// Drop reasons.
-const ABSENT: usize = 0;
-const FULL: usize = 1;
-const UNWANTED: usize = 2;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no program attached
+    Absent,
+    /// programs did not keep up
+    Full,
+    /// no filter lets it through
+    Unwanted,
+}
 
 /// Interval at which a consumer without room is tried again.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
@@ -101,13 +107,13 @@ impl Sharing {
         let aside = self.absent.len() + self.unwanted.len();
         self.packets += (before - frame.len() - aside - too_long) as u64;
         if too_long > 0 {
-            cx.count_drops(FULL, too_long);
+            cx.count_drops(Reason::Full, too_long);
         }
         if !self.absent.is_empty() {
-            cx.drop_frame(&mut self.absent, ABSENT);
+            cx.drop_frame(&mut self.absent, Reason::Absent);
         }
         if !self.unwanted.is_empty() {
-            cx.drop_frame(&mut self.unwanted, UNWANTED);
+            cx.drop_frame(&mut self.unwanted, Reason::Unwanted);
         }
     }
 
@@ -186,7 +192,7 @@ impl Element for Sharing {
             self.held.append(frame, usize::MAX);
         }
         if !frame.is_empty() {
-            cx.drop_frame(frame, FULL);
+            cx.drop_frame(frame, Reason::Full);
         }
         if !self.held.is_empty() {
             cx.set_full(true);
@@ -247,7 +253,7 @@ impl Element for Sharing {
     }
 
     fn close(&mut self, cx: &mut Context) {
-        cx.drop_frame(&mut self.held, FULL);
+        cx.drop_frame(&mut self.held, Reason::Full);
         self.balancers.clear();
         self.ids.clear();
         self.broker = None;

@@ -11,8 +11,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
-    Right, Role, Text,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Next, Right, Role, Text,
     lang::config::{quote, shift_word, split, uncomment, words},
     parse_integer,
 };
@@ -38,8 +38,12 @@ const VARIABLES: usize = 4096;
 /// Most bytes `cat` reads.
 const FILE: u64 = 16 << 20;
 
-/// The only reason for a drop.
-const NOWHERE: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// script gave no output
+    Nowhere,
+}
 
 const HANDLERS: &[Handler] = &[
     Handler::write("step", "goes past that many waiting instructions, one without a value")
@@ -140,7 +144,7 @@ pub(super) const SCRIPT: Class = Class {
         Arg::rest("INSTRUCTION", "instruction", "what to do"),
     ],
     handlers: HANDLERS,
-    drops: &["script gave no output"],
+    drops: Reason::REASONS,
     role: Role::Information,
     // It is run for each packet.
     calls: |plan, at| !plan.elements[at].inputs.is_empty(),
@@ -426,7 +430,7 @@ impl Script {
             match self.output(cx, port) {
                 Some(0) if outputs > 0 => drop(frame.push(slot)),
                 Some(output) if output < outputs => cx.out.emit(output, slot),
-                _ => cx.drop_packet(slot, NOWHERE),
+                _ => cx.drop_packet(slot, Reason::Nowhere),
             }
         }
         self.packets = packets;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_graph::{Context, Element, ElementBuilder, Next};
+use linerate_graph::{Context, DropReason, Element, ElementBuilder, Next};
 use linerate_host::socket_file::SocketFile;
 use linerate_memory::{FRAME_DEFAULT, Frame, Slot};
 use linerate_port::{Interest, Wake};
@@ -26,14 +26,20 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Shortest IP packet.
 const IP_LEAST: usize = 20;
 
-/// Reasons for drops.
-pub(super) const DROPS: &[&str] =
-    &["no peer", "peer too slow", "refused", "no IP packet", "not allowed"];
-const NO_PEER: usize = 0;
-const TOO_SLOW: usize = 1;
-const REFUSED: usize = 2;
-const NO_IP: usize = 3;
-const NOT_ALLOWED: usize = 4;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+pub(super) enum Reason {
+    /// no peer
+    NoPeer,
+    /// peer too slow
+    TooSlow,
+    /// refused
+    Refused,
+    /// no IP packet
+    NoIp,
+    /// not allowed
+    NotAllowed,
+}
 
 /// Maker of the sockets of a [`Carrier`].
 pub(super) trait Open: PartialEq + Send + 'static {
@@ -118,7 +124,7 @@ enum Sent {
     Full,
     /// The connection is gone.
     Closed,
-    Dropped(usize),
+    Dropped(Reason),
 }
 
 impl<O: Open> Carrier<O> {
@@ -169,7 +175,7 @@ impl<O: Open> Carrier<O> {
             self.tell(cx, &format!("closed connection {}", active.as_raw_fd()));
         }
         // They were for a peer that is gone.
-        cx.drop_frame(&mut self.held, NO_PEER);
+        cx.drop_frame(&mut self.held, Reason::NoPeer);
         cx.set_full(false);
     }
 
@@ -238,7 +244,7 @@ impl<O: Open> Carrier<O> {
     #[cold]
     fn leave_out(&mut self, cx: &Context, slot: Slot, from: Option<SocketAddrAny>) {
         self.spare = Some(slot);
-        cx.count_drops(NOT_ALLOWED, 1);
+        cx.count_drops(Reason::NotAllowed, 1);
         if let Some(from) = from.and_then(|from| SocketAddrV4::try_from(from).ok()) {
             self.tell(cx, &format!("dropped datagram from {from}"));
         }
@@ -263,7 +269,7 @@ impl<O: Open> Carrier<O> {
     fn send_one(&self, cx: &Context, slot: &mut Slot) -> Sent {
         let Sockets { active, sender, peer, .. } = &self.sockets;
         let Some(socket) = sender.as_ref().or(active.as_ref()) else {
-            return Sent::Dropped(NO_PEER);
+            return Sent::Dropped(Reason::NoPeer);
         };
         let arena = cx.pool.arena();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -273,7 +279,7 @@ impl<O: Open> Carrier<O> {
                 return Sent::Yes;
             }
             let sent = match peer {
-                Peer::None | Peer::Last(None) => return Sent::Dropped(NO_PEER),
+                Peer::None | Peer::Last(None) => return Sent::Dropped(Reason::NoPeer),
                 Peer::Stream => send(socket, bytes, flags),
                 Peer::Address(peer) | Peer::Last(Some(peer)) => sendto(socket, bytes, flags, peer),
                 Peer::Annotation(port) => {
@@ -286,7 +292,7 @@ impl<O: Open> Carrier<O> {
                     else {
                         let length = bytes.len();
                         cx.console().report(&format!("runt IP packet ({length} bytes)\n"));
-                        return Sent::Dropped(NO_IP);
+                        return Sent::Dropped(Reason::NoIp);
                     };
                     sendto(socket, bytes, flags, &SocketAddrV4::new(to.into(), 0))
                 }
@@ -304,7 +310,7 @@ impl<O: Open> Carrier<O> {
                         return Sent::Closed;
                     }
                     self.tell(cx, &text(errno));
-                    return Sent::Dropped(REFUSED);
+                    return Sent::Dropped(Reason::Refused);
                 }
             }
         }
@@ -314,14 +320,14 @@ impl<O: Open> Carrier<O> {
     /// those that are done with are given back.
     fn send(&mut self, cx: &mut Context, frame: &mut Frame) {
         let (mut done, mut closed) = (0, false);
-        let mut drops = [0; DROPS.len()];
+        let mut drops = [0; Reason::REASONS.len()];
         while done < frame.len() {
             match self.send_one(cx, &mut frame.slots_mut()[done]) {
                 Sent::Yes => {}
                 Sent::Full => break,
-                Sent::Dropped(reason) => drops[reason] += 1,
+                Sent::Dropped(reason) => drops[reason.index()] += 1,
                 Sent::Closed => {
-                    drops[REFUSED] += 1;
+                    drops[Reason::Refused.index()] += 1;
                     closed = true;
                 }
             }
@@ -330,13 +336,11 @@ impl<O: Open> Carrier<O> {
                 break;
             }
         }
-        for (reason, dropped) in drops.into_iter().enumerate().filter(|(_, drops)| *drops > 0) {
-            cx.count_drops(reason, dropped);
-        }
+        cx.count_drops_by_reason::<Reason>(&drops);
         cx.pool.give_front(frame, done);
         if closed {
             self.close_active(cx, None);
-            cx.drop_frame(frame, NO_PEER);
+            cx.drop_frame(frame, Reason::NoPeer);
         }
     }
 
@@ -351,7 +355,7 @@ impl<O: Open> Carrier<O> {
             self.send(cx, frame);
         }
         self.held.append(frame, usize::MAX);
-        cx.drop_frame(frame, TOO_SLOW);
+        cx.drop_frame(frame, Reason::TooSlow);
         cx.set_full(!self.held.is_empty());
     }
 }
@@ -425,7 +429,7 @@ impl<O: Open> Element for Carrier<O> {
     fn close(&mut self, cx: &mut Context) {
         let mut held = std::mem::replace(&mut self.held, Frame::new(1));
         self.send(cx, &mut held);
-        cx.drop_frame(&mut held, TOO_SLOW);
+        cx.drop_frame(&mut held, Reason::TooSlow);
         if let Some(spare) = self.spare.take() {
             cx.pool.give_one(spare);
         }

@@ -10,14 +10,14 @@ mod tests;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use linerate_graph::{
-    Arg, Class, ElementBuilder, Right, Role, Signals, TcpPort, UdpPort, argument_keyword,
-    parse_integer,
+    Arg, Class, DropReason, ElementBuilder, Right, Role, Signals, TcpPort, UdpPort,
+    argument_keyword, parse_integer,
 };
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use self::{
     access::Access,
-    carrier::{Carrier, DROPS, Settings},
+    carrier::{Carrier, Reason, Settings},
     kinds::{Address, General, Multicast, Raw},
 };
 use super::FAMILY;
@@ -70,7 +70,7 @@ pub(super) const SOCKET: Class = Class {
         Arg::keyword("ALLOW", "element", "", "a table with routes for those whom a server takes"),
         Arg::keyword("DENY", "element", "", "a table with routes for those it does not"),
     ],
-    drops: DROPS,
+    drops: Reason::REASONS,
     signals: Signals { empty: false, full: true },
     role: Role::Io,
     external_input: true,

@@ -1,6 +1,9 @@
 //! `CheckARPHeader`: passes packets with a sound ARP header (RFC 826).
 
-use linerate_graph::{Arguments, Class, Context, Element, Handler, HandlerResult, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Element, Handler, HandlerResult, NoBuffer, Step,
+    Verdict, Writes,
+};
 use linerate_memory::{Frame, PacketMut};
 
 use crate::FAMILY;
@@ -20,47 +23,46 @@ pub(crate) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &DROPS,
+    drops: Reason::REASONS,
     cost: "The first line of the packet and a line of annotations.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> CheckARPHeader(14) \
         -> Discard; DriverManager(wait 0.1s, stop);",
     ..Class::for_element::<CheckArpHeader>()
 };
 
-/// Drop reasons: those of a header that is not sound, and one more.
-const DROPS: [&str; 5] = [
-    "tiny packet",
-    "too small for addresses",
-    "bad hardware type/length",
-    "bad protocol type/length",
-    "no buffer",
-];
-const REASONS: usize = 4;
-
-/// Fault of a packet: an index in [`DROPS`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+/// Drop reason: a fault of the header, or one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+enum Reason {
+    /// tiny packet
     Tiny,
+    /// too small for addresses
     Short,
+    /// bad hardware type/length
     Hardware,
+    /// bad protocol type/length
     Protocol,
+    #[from(NoBuffer)]
+    NoBuffer,
 }
 
+/// Number of faults of a header.
+const FAULTS: usize = Reason::NoBuffer as usize;
+
 /// Returns the length of the header that begins here.
-fn check(bytes: &[u8]) -> Result<usize, Fault> {
-    let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Fault::Tiny)?;
+fn check(bytes: &[u8]) -> Result<usize, Reason> {
+    let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Reason::Tiny)?;
     let [hardware_high, hardware, protocol_high, protocol, hardware_length, protocol_length, ..] =
         *fixed;
     let length = FIXED + 2 * (usize::from(hardware_length) + usize::from(protocol_length));
     if bytes.len() < length {
-        return Err(Fault::Short);
+        return Err(Reason::Short);
     }
     if [hardware_high, hardware] == [0, 1] && hardware_length != 6 {
-        return Err(Fault::Hardware);
+        return Err(Reason::Hardware);
     }
     match ([protocol_high, protocol], protocol_length) {
         ([0x08, 0x00], 4) | ([0x86, 0xdd], 16) => Ok(length),
-        ([0x08, 0x00] | [0x86, 0xdd], _) => Err(Fault::Protocol),
+        ([0x08, 0x00] | [0x86, 0xdd], _) => Err(Reason::Protocol),
         _ => Ok(length),
     }
 }
@@ -71,17 +73,15 @@ struct CheckArpHeader {
     #[arg(optional, kind = "bytes", default = 0)]
     offset: u32,
     #[group]
-    unsound: CheckFailures<REASONS>,
+    unsound: CheckFailures<FAULTS>,
 }
 
-impl Step for CheckArpHeader {
-    const NO_BUFFER: usize = REASONS;
-
+impl Step<Writes, Reason> for CheckArpHeader {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let offset = self.offset as usize;
-        let header = packet.bytes().get(offset..).ok_or(Fault::Tiny).and_then(check);
-        let length = header.map_err(|wrong| self.unsound.refuse(wrong as usize))?;
+        let header = packet.bytes().get(offset..).ok_or(Reason::Tiny).and_then(check);
+        let length = header.map_err(|wrong| self.unsound.refuse(wrong))?;
         packet.mark_headers(offset, offset + length);
         Ok(())
     }

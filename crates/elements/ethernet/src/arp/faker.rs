@@ -2,15 +2,13 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element};
+use linerate_graph::{Arguments, Class, Context, DropReason, Element, NoBuffer};
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
 
 use super::Message;
 use crate::FAMILY;
 
-/// Drop reason.
-const NO_BUFFER: usize = 0;
 /// Seconds before the first reply, and between them.
 const FIRST: u64 = 1;
 const INTERVAL: u64 = 10;
@@ -23,7 +21,7 @@ pub(crate) const CLASS: Class = Class {
         To answer who asks, use ARPResponder.",
     ports: "0/1",
     processing: "h/h",
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     cost: "A timer.",
     example: "ARPFaker(10.0.0.1, 2:0:0:0:0:1, 10.0.0.2, 2:0:0:0:0:2) -> Discard; \
         DriverManager(wait 0.1s, stop);",
@@ -57,7 +55,7 @@ impl Element for ArpFaker {
         let message = Message { operation: Operation::REPLY, sender, target };
         match message.packet(cx, self.dsteth, &Meta::EMPTY) {
             Some(slot) => cx.out.emit(0, slot),
-            None => cx.count_drops(NO_BUFFER, 1),
+            None => cx.count_drops(NoBuffer, 1),
         }
         cx.set_timer(0, cx.steady() + INTERVAL * 1_000_000_000);
     }

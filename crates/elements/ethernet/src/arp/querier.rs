@@ -3,8 +3,8 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Ipv4OrPrefix, Ipv4Prefix,
-    Rank, Right, Text,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerResult, Ipv4OrPrefix,
+    Ipv4Prefix, NoBuffer, Rank, Right, Text,
 };
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -23,12 +23,20 @@ use linerate_kit::{
     log_once::LogOnce,
 };
 
-/// Drop reasons.
-const NO_ADDRESS: usize = 0;
-const NO_DESTINATION: usize = 1;
-const UNANSWERED: usize = 2;
-const NO_BUFFER: usize = 3;
-const TOO_LONG: usize = 4;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no address of its own
+    NoAddress,
+    /// no destination annotation
+    NoDestination,
+    /// no answer in time, or too many waiting
+    Unanswered,
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 /// The timer of queries sent again, beside that of expired entries.
 const RETRY: u32 = 1;
@@ -92,13 +100,7 @@ pub(crate) const CLASS: Class = Class {
         Handler::write("clear", "forgets all addresses, drops what waits, sets counts to zero"),
     ],
     annotates: true,
-    drops: &[
-        "no address of its own",
-        "no destination annotation",
-        "no answer in time, or too many waiting",
-        "no buffer",
-        "longer than a buffer",
-    ],
+    drops: Reason::REASONS,
     cost: "Reads and writes a line of annotations, writes 14 bytes \
         in front of the packet. A lock and a lookup for an address not used lately; 64 bytes \
         and more per address in use and worker.",
@@ -184,7 +186,7 @@ impl ArpQuerier {
         let operation = Operation::REQUEST;
         let query = Message { operation, sender, target: (MacAddr::ZERO, ip) };
         let query = query.packet(cx, to, like);
-        self.querier.send_query(cx, query, rank, NO_BUFFER);
+        self.querier.send_query::<Reason>(cx, query, rank);
     }
 
     /// Queues a packet for a neighbour that is not known.
@@ -196,18 +198,18 @@ impl ArpQuerier {
         let ip = Ipv4Addr::from_bits(Ipv4Addr::destination(&like));
         if slot.len() > most {
             self.querier.drops += 1;
-            cx.drop_packet(slot, TOO_LONG);
+            cx.drop_packet(slot, Reason::TooLong);
         } else if ip.is_unspecified() {
             self.warn(cx);
             self.querier.drops += 1;
-            cx.drop_packet(slot, NO_DESTINATION);
+            cx.drop_packet(slot, Reason::NoDestination);
         } else {
             let ask = shared.lock().wait(ip, slot, now, true);
             if ask {
                 self.send_query(cx, ip, MacAddr::BROADCAST, &like, rank);
             }
             let dropped = shared.give_back(cx);
-            cx.count_drops(UNANSWERED, dropped);
+            cx.count_drops(Reason::Unanswered, dropped);
         }
     }
 
@@ -225,10 +227,10 @@ impl ArpQuerier {
     fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
         if self.ip.is_unspecified() {
             self.querier.drops += frame.len() as u64;
-            return cx.drop_frame(frame, NO_ADDRESS);
+            return cx.drop_frame(frame, Reason::NoAddress);
         }
         let now = milliseconds(cx);
-        if self.querier.forward(cx, frame, now, NO_BUFFER) {
+        if self.querier.forward::<Reason>(cx, frame, now) {
             self.look_up(cx, frame, now);
         }
     }
@@ -280,7 +282,7 @@ impl ArpQuerier {
             }
         }
         drop(neighbours);
-        send_released(cx, resolved, TOO_LONG);
+        send_released(cx, resolved, Reason::TooLong);
         cx.discard(frame);
     }
 
@@ -332,7 +334,7 @@ impl Element for ArpQuerier {
             self.send_query(cx, ip, MacAddr::BROADCAST, &Meta::EMPTY, Rank::default());
         }
         let dropped = shared.give_up(cx, unanswered, self.querier.returns);
-        cx.count_drops(UNANSWERED, dropped);
+        cx.count_drops(Reason::Unanswered, dropped);
         cx.set_timer(RETRY, cx.steady() + SECOND);
     }
 

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Ipv4OrPrefix, Ipv4Prefix, Right, Writes, lang::config::words,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, Ipv4OrPrefix, Ipv4Prefix, NoBuffer, Right, Writes, lang::config::words,
 };
 use linerate_memory::{Frame, Meta};
 use linerate_packet::{MacAddr, arp::Operation};
@@ -17,9 +17,15 @@ use linerate_kit::{
     ip::get_four,
 };
 
-/// Drop reasons.
-const OTHER: usize = 0;
-const NO_BUFFER: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no query for one of its addresses
+    Other,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
+
 /// Prefixes it can have.
 const LIMIT: usize = 65_536;
 
@@ -42,7 +48,7 @@ pub(crate) const CLASS: Class = Class {
         Handler::write("add", "adds addresses: `IP/MASK [IP/MASK...] ETH`"),
         Handler::write("remove", "removes a prefix"),
     ],
-    drops: &["no query for one of its addresses", "no buffer"],
+    drops: Reason::REASONS,
     cost: "Prefixes are tried one after the other, longer ones first; the packet is changed in \
         place.",
     example: "Idle -> ARPResponder(10.0.0.1 10.0.1.0/24 2:0:0:0:0:1) -> Discard;",
@@ -181,8 +187,8 @@ fn parse(
 impl Element for ArpResponder {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let annotated = cx.world().annotated;
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
-            self.answer(packet.bytes_mut()).ok_or(Exit::ErrorOutput(OTHER))?;
+        cx.retain::<Writes, Reason>(frame, |packet| {
+            self.answer(packet.bytes_mut()).ok_or(Exit::ErrorOutput(Reason::Other))?;
             packet.truncate(LENGTH);
             if annotated {
                 let meta = packet.meta_mut();

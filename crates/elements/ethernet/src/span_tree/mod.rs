@@ -6,8 +6,8 @@
 //! arrives; Click takes one for the message of a root.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerRef, HandlerResult,
-    Next,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, ElementRef, Handler, HandlerRef,
+    HandlerResult, Next, NoBuffer,
 };
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;
@@ -18,9 +18,14 @@ mod message;
 
 use message::{Message, Received};
 
-/// Drop reasons.
-const SHORT: usize = 0;
-const NO_BUFFER: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no bridge message
+    Short,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "EtherSpanTree",
@@ -40,7 +45,7 @@ pub(super) const CLASS: Class = Class {
         Arg::required("SWITCH", "EtherSwitch", "the switch"),
     ],
     handlers: &[Handler::read("msgs", "the best message of each port, and the one it acts by")],
-    drops: &["no bridge message", "no buffer"],
+    drops: Reason::REASONS,
     cost: "Packets are messages of bridges, a few per second.",
     example: "t :: EtherSpanTree(1:1:1:1:1:1, a, b, s); s :: EtherSwitch; a, b :: Suppressor;\n\
         Idle -> c :: Classifier(14/4242, -) -> t -> Discard; c [1] -> a -> s -> b -> Discard;\n\
@@ -212,7 +217,7 @@ impl Element for SpanTree {
         for at in 0..frame.len() {
             let bytes = cx.pool.arena().packet(&frame.slots()[at]);
             let Some(Received { message, acknowledges }) = Message::read(bytes, now) else {
-                cx.count_drops(SHORT, 1);
+                cx.count_drops(Reason::Short, 1);
                 continue;
             };
             // One that says the same again is younger.
@@ -232,7 +237,7 @@ impl Element for SpanTree {
         for at in 0..self.ports.len() {
             let Some(bytes) = self.hello(now, at) else { continue };
             let Some(mut slot) = cx.pool.take_one(bytes.len()) else {
-                cx.count_drops(NO_BUFFER, 1);
+                cx.count_drops(Reason::NoBuffer, 1);
                 continue;
             };
             let arena = cx.pool.arena();

@@ -1,11 +1,11 @@
 //! `CheckICMPHeader`: passes only packets with a valid ICMP message.
 
-use linerate_graph::Class;
+use linerate_graph::{Class, DropReason};
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{FAMILY, error_rules::is_error};
-use crate::tcpudp::check::{Check, CheckHeader, Fault};
-use linerate_kit::ip::{header_length, protocol};
+use crate::tcpudp::check::{Check, CheckHeader};
+use linerate_kit::ip::{NoHeader, header_length, protocol};
 
 pub(super) const CLASS: Class = Class {
     name: "CheckICMPHeader",
@@ -17,18 +17,30 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &Icmp::REASONS,
+    drops: Fault::REASONS,
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src ip_proto, \
         DATA \"1.0.0.1 I\") -> CheckIPHeader -> CheckICMPHeader -> Discard;",
     ..Class::for_element::<CheckHeader<Icmp>>()
 };
 
+/// Drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+enum Fault {
+    /// not ICMP
+    #[from(NoHeader)]
+    Protocol,
+    /// bad packet length
+    Length,
+    /// bad ICMP checksum
+    Checksum,
+}
+
 struct Icmp;
 
 impl Check for Icmp {
     const PROTOCOL: &'static str = "ICMP";
-    const REASONS: [&'static str; 3] = ["not ICMP", "bad packet length", "bad ICMP checksum"];
+    type Fault = Fault;
 
     fn check(ip: &[u8]) -> Result<(), Fault> {
         check_icmp(ip)

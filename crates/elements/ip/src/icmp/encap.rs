@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult, Word,
-    Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Word, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::checksum;
@@ -15,9 +15,14 @@ use linerate_kit::{
     ip::{DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, put16},
 };
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 const ECHO: u8 = 8;
 
@@ -36,7 +41,7 @@ pub(super) const PING: Class = Class {
     ],
     handlers: HANDLERS,
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ICMPPingEncap(1.0.0.1, 2.0.0.1) -> Discard;",
     make: |make| Box::new(IcmpEncap::new(make, ECHO, 0)),
@@ -114,9 +119,9 @@ impl Element for IcmpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let IcmpEncap { addresses: [source, destination], kind, code, ident, next } = self;
         let header = LEAST + length_of(*kind);
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             if !packet.prepend(header) {
-                return Err(Exit::Drop(TOO_LONG));
+                return Err(Exit::Drop(Reason::TooLong));
             }
             let (bytes, meta) = packet.parts();
             let length = bytes.len() as u16;

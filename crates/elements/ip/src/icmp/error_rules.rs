@@ -2,9 +2,10 @@
 //!
 //! RFC 1122 section 3.2.2 and RFC 1812 section 4.3.2.
 
+use linerate_graph::{DropReason, NoBuffer};
 use linerate_kit::ip::{
-    DESTINATION, LEAST, SOURCE, get_four, header_length, is_first_fragment, is_multicast, options,
-    protocol,
+    DESTINATION, LEAST, NoHeader, SOURCE, get_four, header_length, is_first_fragment, is_multicast,
+    options, protocol,
 };
 use linerate_packet::IpProtocol;
 
@@ -20,32 +21,25 @@ pub(super) fn is_error(kind: u8) -> bool {
     matches!(kind, UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM)
 }
 
-/// Why there is no error about a packet. The numbers are those of the drop
-/// reasons.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Drop reason: why there is no error about a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 pub(super) enum SuppressReason {
+    #[from(NoHeader)]
     NoHeader,
+    /// is an ICMP error itself
     AboutError,
+    /// sent to a broadcast or group address
     Group,
+    /// source address that nothing can be sent to
     BadSource,
+    /// fragment other than the first
     Fragment,
+    /// redirect of a source-routed packet
     SourceRoute,
+    /// too many errors
     Rate,
+    #[from(NoBuffer)]
     NoBuffer,
-}
-
-impl SuppressReason {
-    /// Their names, in order.
-    pub(super) const DROPS: &[&str] = &[
-        "no IP header",
-        "is an ICMP error itself",
-        "sent to a broadcast or group address",
-        "source address that nothing can be sent to",
-        "fragment other than the first",
-        "redirect of a source-routed packet",
-        "too many errors",
-        "no buffer",
-    ];
 }
 
 /// Returns true if an address is that of one host, as far as can be told: `bad` ones are broadcast

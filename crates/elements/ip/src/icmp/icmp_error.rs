@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Right, Word,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, HandlerResult, Right, Word,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::checksum;
@@ -62,7 +62,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     annotates: true,
     needs_packet_type: true,
-    drops: SuppressReason::DROPS,
+    drops: SuppressReason::REASONS,
     cost: "Builds a packet of up to `MTU` bytes and computes its checksum for each \
         error.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_ttl, DATA \"1.0.0.1 1\") \
@@ -110,7 +110,7 @@ struct IcmpError {
     #[arg(keyword, default = true)]
     set_fix_anno: bool,
     #[group]
-    limit: Limit,
+    limit: Limit<SuppressReason>,
     #[init(make.world.common())]
     idents: Arc<Idents>,
 }
@@ -207,9 +207,7 @@ impl Element for IcmpError {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let time = cx.now();
         let mut limit = std::mem::take(&mut self.limit);
-        limit.replace(cx, frame, SuppressReason::Rate as usize, |cx, slot| {
-            self.about(cx, slot, time).map_err(|silence| silence as usize)
-        });
+        limit.replace(cx, frame, SuppressReason::Rate, |cx, slot| self.about(cx, slot, time));
         self.limit = limit;
     }
 

@@ -1,17 +1,30 @@
 //! `ICMPPingResponder`: answers pings.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{IpProtocol, checksum::update16};
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{
-        CHECKSUM, DESTINATION, FRAGMENT, REFUSED, SOURCE, TTL, get_four, get16, header_length,
+        CHECKSUM, DESTINATION, FRAGMENT, NoHeader, SOURCE, TTL, get_four, get16, header_length,
         known, protocol, put16,
     },
     ping::{HOPS, annotate_reply, make_reply},
 };
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// not an ICMP echo request
+    NoRequest,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "ICMPPingResponder",
@@ -23,7 +36,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no IP header", "not an ICMP echo request"],
     cost: "One pass over the packets' headers; checksums are updated, not computed.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> ICMPPingEncap(1.0.0.1, 2.0.0.1) \
         -> ICMPPingResponder -> Discard;",
@@ -57,7 +69,7 @@ fn answer(ip: &mut [u8]) -> bool {
     true
 }
 
-impl Step for IcmpPingResponder {
+impl Step<Writes, Reason> for IcmpPingResponder {
     #[inline]
     fn begin(&mut self, cx: &mut Context, _: &mut Frame) -> bool {
         self.now = cx.now();
@@ -65,10 +77,10 @@ impl Step for IcmpPingResponder {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (ip, meta) = known(packet)?;
         if !answer(ip) {
-            return Err(Exit::ErrorOutput(REFUSED));
+            return Err(Exit::ErrorOutput(Reason::NoRequest));
         }
         annotate_reply(meta, &get_four(ip, DESTINATION), self.now);
         Ok(())

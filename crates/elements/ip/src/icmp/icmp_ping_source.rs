@@ -6,8 +6,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
-    Seconds,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError,
+    HandlerResult, NoBuffer, Seconds,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, checksum};
@@ -21,9 +21,14 @@ use linerate_kit::{
     },
 };
 
-/// Drop reasons.
-const HEARD: usize = 0;
-const NO_BUFFER: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// answers heard
+    Heard,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 const TIMER: u32 = 0;
 const MILLISECOND: u64 = 1_000_000;
@@ -59,7 +64,7 @@ pub(super) const CLASS: Class = Class {
         Handler::button("reset_counts", "sets all counts to zero"),
     ],
     annotates: true,
-    drops: &["answers heard", "no buffer"],
+    drops: Reason::REASONS,
     prints: true,
     cost: "A timer per request, a lock per frame of answers, a megabyte for the times of \
         requests.",
@@ -259,7 +264,7 @@ impl PingSource {
     /// Makes an answer the next request.
     fn mirror(&self, cx: &mut Context, state: &mut State, mut slot: Slot) {
         if !cx.unshare_one(&mut slot) {
-            return cx.drop_packet(slot, NO_BUFFER);
+            return cx.drop_packet(slot, Reason::NoBuffer);
         }
         // Bytes in front of the IP header go; a header in the room in front of the packet was
         // stripped on purpose.
@@ -312,7 +317,7 @@ impl Element for PingSource {
             if answers && self.mirror {
                 self.mirror(cx, &mut state, slot);
             } else {
-                cx.drop_packet(slot, HEARD);
+                cx.drop_packet(slot, Reason::Heard);
             }
         }
         self.heard = heard;

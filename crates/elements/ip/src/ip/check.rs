@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Ipv4OrPrefix, Scope, Value};
+use linerate_graph::{Arguments, DropReason, Ipv4OrPrefix, NoBuffer, Scope, Value};
 use linerate_memory::{
     Annotations, Column, HeaderBatch, HeaderKernel, HeaderLocation, LANES, PacketMut,
 };
@@ -10,31 +10,27 @@ use linerate_packet::checksum;
 
 use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16};
 
-/// Fault of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Drop reason: a fault of the header, or one more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 pub(super) enum Reason {
+    /// tiny packet
     Tiny,
+    /// bad IP version
     Version,
+    /// bad IP header length
     HeaderLength,
+    /// bad IP length
     Length,
+    /// bad IP checksum
     Checksum,
+    /// bad source address
     Source,
+    #[from(NoBuffer)]
+    NoBuffer,
 }
 
-impl Reason {
-    pub(super) const COUNT: usize = 6;
-    /// Drop reasons: theirs, and one more.
-    pub(super) const DROPS: &[&str] = &[
-        "tiny packet",
-        "bad IP version",
-        "bad IP header length",
-        "bad IP length",
-        "bad IP checksum",
-        "bad source address",
-        "no buffer",
-    ];
-    pub(super) const NO_BUFFER: usize = Reason::COUNT;
-}
+/// Number of faults of a header.
+pub(super) const FAULTS: usize = Reason::NoBuffer as usize;
 
 /// Addresses and prefixes with spaces between them: sources they make bad, and
 /// destinations they make good.

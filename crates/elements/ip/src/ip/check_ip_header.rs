@@ -3,13 +3,14 @@
 //! RFC 1812 sections 4.2.2.5, 4.2.2.11 and 5.2.2.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerResult, parse_integer,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerResult,
+    parse_integer,
 };
 use linerate_memory::Frame;
 
 use super::{
     FAMILY,
-    check::{Check, Reason, Rules, Sources},
+    check::{Check, FAULTS, Reason, Rules, Sources},
 };
 use linerate_kit::check_failures::CheckFailures;
 
@@ -28,7 +29,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: Reason::DROPS,
+    drops: Reason::REASONS,
     cost: "One pass: the first line of the packet and a line of annotations. \
         The checksum of a header without options is five additions.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_dst, DATA \"1.0.0.1 2.0.0.2\") \
@@ -59,7 +60,7 @@ struct CheckIpHeader {
     #[arg(keyword, shown = "true; false for CheckIPHeader2", with = checksum)]
     checksum: bool,
     #[group]
-    unsound: CheckFailures<{ Reason::COUNT }>,
+    unsound: CheckFailures<FAULTS>,
     rules: Rules,
 }
 
@@ -89,19 +90,11 @@ impl Element for CheckIpHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let CheckIpHeader { rules, unsound, offset, .. } = self;
         let offset = *offset as usize;
-        let refuse = |why| unsound.refuse(why as usize);
+        let refuse = |why: Reason| unsound.refuse(why);
         let refused = if rules.checksum {
-            cx.process_headers(
-                frame,
-                Reason::NO_BUFFER,
-                &mut Check::<_, true> { rules, offset, refuse },
-            )
+            cx.process_headers(frame, &mut Check::<_, true> { rules, offset, refuse })
         } else {
-            cx.process_headers(
-                frame,
-                Reason::NO_BUFFER,
-                &mut Check::<_, false> { rules, offset, refuse },
-            )
+            cx.process_headers(frame, &mut Check::<_, false> { rules, offset, refuse })
         };
         if refused {
             self.unsound.report(cx, || format!("{}: IP header check failed", cx.name()));

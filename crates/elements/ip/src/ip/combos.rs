@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arguments, Class, Context, Copies, Element, ElementBuilder, Exit, Exits, Step, Verdict,
+    Arguments, Class, Context, Copies, DropReason, Element, ElementBuilder, Exit, Exits, NoBuffer,
+    Step, Verdict, Writes,
 };
 use linerate_memory::{
     Annotations, Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, PacketMut,
@@ -18,7 +19,7 @@ use super::{
 };
 use linerate_kit::{
     annotations::{is_link_broadcast, set_problem_offset},
-    ip::{ETHERNET, NO_BUFFER, WORDS, head, known},
+    ip::{ETHERNET, NoHeader, WORDS, head, known},
     log_once::LogOnce,
     mac_header::Starts,
 };
@@ -31,7 +32,6 @@ pub(super) const INPUT: Class = Class {
         dropped and the first is reported.",
     ports: "1/1",
     annotates: true,
-    drops: Reason::DROPS,
     cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IPInputCombo(1) -> Discard;",
     ..IpInputCombo::CLASS
@@ -49,7 +49,7 @@ pub(super) const OUTPUT: Class = Class {
     processing: "h/h",
     annotates: true,
     needs_packet_type: true,
-    drops: &["no buffer", "no IP header", "link-level broadcast"],
+    drops: OutputReason::REASONS,
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> o :: IPOutputCombo(1, 2.0.0.1, 1500) -> Discard; o [1-4] => Discard, Discard, \
@@ -86,11 +86,9 @@ impl IpInputCombo {
     }
 }
 
-impl Step for IpInputCombo {
-    const NO_BUFFER: usize = Reason::NO_BUFFER;
-
+impl Step<Writes, Reason> for IpInputCombo {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let checked = if packet.pull(ETHERNET) {
             self.rules.check::<true>(packet, 0)
         } else {
@@ -99,21 +97,21 @@ impl Step for IpInputCombo {
         packet.meta_mut().paint = self.color as u8;
         checked.map_err(|reason| {
             self.drops += 1;
-            Exit::Drop(reason as usize)
+            Exit::Drop(reason)
         })
     }
 
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
         self.starts.note(cx, frame);
-        if cx.process_headers(frame, Reason::NO_BUFFER, self) && self.said.first() {
+        if cx.process_headers(frame, self) && self.said.first() {
             cx.console().report("IP checksum failed\n");
         }
     }
 }
 
 impl HeaderKernel<WORDS> for IpInputCombo {
-    type Exit = Exit;
+    type Exit = Exit<Reason>;
     /// Lengths of the IP packets.
     type LookResult = Column;
 
@@ -145,13 +143,21 @@ impl HeaderKernel<WORDS> for IpInputCombo {
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         self.step(packet)
     }
 }
 
-/// Drop reason.
-const BROADCAST: usize = 2;
+/// Drop reason of `IPOutputCombo`.
+#[derive(Clone, Copy, DropReason)]
+enum OutputReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// link-level broadcast
+    Broadcast,
+}
 
 #[derive(Arguments)]
 struct IpOutputCombo {
@@ -186,13 +192,13 @@ impl IpOutputCombo {
 impl Element for IpOutputCombo {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         self.tee(cx, frame);
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<OutputReason>(frame);
         let IpOutputCombo { exits, .. } = self;
         let (address, mtu) = (self.address.octets(), self.mtu as usize);
         let (arena, clock) = (cx.pool.arena(), &cx.clock);
         let judge = |packet: &mut PacketMut<'_>| {
             if is_link_broadcast(packet.meta()) {
-                return Err(Exit::Drop(BROADCAST));
+                return Err(Exit::Drop(OutputReason::Broadcast));
             }
             let (ip, meta) = known(packet)?;
             if ip[0] & 15 > 5
@@ -216,6 +222,6 @@ impl Element for IpOutputCombo {
         if cx.out.is_exact() {
             cx.out.emit_frame(0, frame);
         }
-        cx.leave(&mut self.exits);
+        cx.leave::<OutputReason>(&mut self.exits);
     }
 }

@@ -2,13 +2,26 @@
 //!
 //! RFC 1812 section 5.3.1; the checksum is updated as in RFC 1624.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::{
     Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, LANES, PacketMut,
 };
 
 use super::FAMILY;
-use linerate_kit::ip::{DESTINATION, LEAST, REFUSED, TTL, WORDS, get_four, head, is_multicast};
+use linerate_kit::ip::{DESTINATION, LEAST, NoHeader, TTL, WORDS, get_four, head, is_multicast};
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// time to live expired
+    Expired,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "DecIPTTL",
@@ -19,7 +32,6 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no IP header", "time to live expired"],
     cost: "One pass over the packets' headers: the checksum is updated by one \
         addition.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
@@ -62,27 +74,27 @@ fn one_less(word: u32) -> u32 {
     word.wrapping_add(more).wrapping_sub(1)
 }
 
-impl Step for DecIpTtl {
+impl Step<Writes, Reason> for DecIpTtl {
     #[inline]
     fn pass(&mut self, cx: &mut Context, frame: &mut Frame) {
         if self.active {
-            cx.process_headers(frame, <DecIpTtl as Step>::NO_BUFFER, self);
+            cx.process_headers(frame, self);
         }
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let head = head(packet)?;
         if !self.multicast && is_multicast(get_four(head, DESTINATION)) || decrement(head) {
             return Ok(());
         }
         self.expired += 1;
-        Err(Exit::ErrorOutput(REFUSED))
+        Err(Exit::ErrorOutput(Reason::Expired))
     }
 }
 
 impl HeaderKernel<WORDS> for DecIpTtl {
-    type Exit = Exit;
+    type Exit = Exit<Reason>;
     type LookResult = ();
 
     #[inline(always)]
@@ -114,7 +126,7 @@ impl HeaderKernel<WORDS> for DecIpTtl {
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         self.step(packet)
     }
 }

@@ -20,7 +20,6 @@ pub(super) const CLASS: Class = Class {
         unchanged.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Reads a line of annotations per packet.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> FixIPSrc(2.0.0.1) -> Discard;",

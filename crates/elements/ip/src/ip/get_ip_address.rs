@@ -20,7 +20,6 @@ pub(super) const GET: Class = Class {
         which must then be known. Packets without them are left alone.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "One pass: the line of the address and a line of annotations.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_dst, DATA \"1.0.0.1\") -> GetIPAddress(16) \
         -> Discard;",
@@ -35,7 +34,6 @@ pub(super) const SET: Class = Class {
     description: "To the same address for every packet, such as that of a gateway.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Writes a line of annotations per packet.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIPAddress(1.0.0.1) -> Discard;",
     ..SetIpAddress::CLASS

@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Right, Text, Writes, unquoted,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Right, Text, Writes, unquoted,
 };
 use linerate_memory::Frame;
 
@@ -15,9 +15,14 @@ use linerate_kit::{
     ip_encap::{ProtocolNumber, Template},
 };
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "IPEncap",
@@ -44,7 +49,7 @@ pub(super) const CLASS: Class = Class {
         Handler::value("dst", "destination address, or DST_ANNO").flags("."),
     ],
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "One pass: the line in front of the packet and a line of annotations; the checksum takes \
         four additions.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> IPEncap(udp, 1.0.0.1, 2.0.0.1) -> Discard;",
@@ -125,9 +130,9 @@ fn service(make: &mut ElementBuilder<'_>, tos: i32, dscp: i32, ect: &str, ce: bo
 
 impl Element for IpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| match self.header.put(packet, 0) {
+        cx.retain::<Writes, Reason>(frame, |packet| match self.header.put(packet, 0) {
             Some(_) => Ok(()),
-            None => Err(Exit::Drop(TOO_LONG)),
+            None => Err(Exit::Drop(Reason::TooLong)),
         });
     }
 

@@ -4,15 +4,17 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Rank};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, HandlerResult, NoBuffer, Rank,
+};
 use linerate_memory::{Arena, Frame, HeaderStart, Meta, Slot};
 
 use super::FAMILY;
 use linerate_kit::{
     ip::{
         DESTINATION, DONT_FRAGMENT, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS,
-        NO_BUFFER, NO_HEADER, REFUSED, SOURCE, TOTAL_LENGTH, fill_checksum, fragments, get_four,
-        get16, header_length, ip, ip_mut, options, put16,
+        NoHeader, SOURCE, TOTAL_LENGTH, fill_checksum, fragments, get_four, get16, header_length,
+        ip, ip_mut, options, put16,
     },
     log_once::LogOnce,
     mac_header,
@@ -23,6 +25,17 @@ use linerate_kit::{
 const MOST: usize = 60;
 /// Packets reported without `VERBOSE`.
 const REPORTED: usize = 5;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// too long and not to be taken apart
+    Undivided,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "IPFragmenter",
@@ -39,7 +52,7 @@ pub(super) const CLASS: Class = Class {
     processing: "h/h",
     annotates: true,
     multiplies: |plan, at, longest| fragments(plan, at, longest, MOST),
-    drops: &["no buffer", "no IP header", "too long and not to be taken apart"],
+    drops: Reason::REASONS,
     cost: "Reads a line of annotations per packet. A packet that is taken apart is copied, but \
         for its first part.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
@@ -96,7 +109,7 @@ impl IpFragmenter {
     fn fragment(&mut self, cx: &mut Context, mut slot: Slot) {
         let arena = cx.pool.arena();
         let (start, meta) = (arena.network(&slot), *arena.meta(&slot));
-        let Some(packet) = ip(arena, &slot) else { return cx.drop_packet(slot, NO_HEADER) };
+        let Some(packet) = ip(arena, &slot) else { return cx.drop_packet(slot, Reason::NoHeader) };
         let header = header_length(packet);
         let length = usize::from(get16(packet, TOTAL_LENGTH)).min(packet.len());
         if length <= self.mtu {
@@ -120,11 +133,11 @@ impl IpFragmenter {
             return if cx.out.count() > 1 {
                 cx.out.emit(1, slot);
             } else {
-                cx.drop_packet(slot, REFUSED);
+                cx.drop_packet(slot, Reason::Undivided);
             };
         }
         if !cx.unshare_one(&mut slot) {
-            return cx.drop_packet(slot, NO_BUFFER);
+            return cx.drop_packet(slot, Reason::NoBuffer);
         }
         let rank = cx.rank_of(&slot);
         let arena = cx.pool.arena();
@@ -140,7 +153,7 @@ impl IpFragmenter {
         put16(packet, FRAGMENT, flags | MORE_FRAGMENTS);
         fill_checksum(packet);
         let Some(copy) = cx.pool.share(&mut slot) else {
-            return cx.drop_packet(slot, NO_BUFFER);
+            return cx.drop_packet(slot, Reason::NoBuffer);
         };
         // Sent before the pieces that are copied from its other half.
         slot.truncate(start + header + first);
@@ -165,7 +178,7 @@ impl IpFragmenter {
         while from < data && most > 0 {
             let size = most.min(data - from);
             let Some(mut piece) = self.buffer(cx, header + size) else {
-                cx.count_drops(NO_BUFFER, 1);
+                cx.count_drops(Reason::NoBuffer, 1);
                 from += size;
                 continue;
             };

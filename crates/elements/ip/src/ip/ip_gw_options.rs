@@ -3,15 +3,27 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arguments, Class, Clock, Context, Element, ElementBuilder, Exit, Exits, HandlerResult, Verdict,
+    Arguments, Class, Clock, Context, DropReason, Element, ElementBuilder, Exit, Exits,
+    HandlerResult, NoBuffer, Verdict,
 };
 use linerate_memory::{Column, Frame, HeaderBatch, HeaderKernel, HeaderLocation, PacketMut};
 
 use super::{FAMILY, milliseconds_of_day, options};
 use linerate_kit::{
     annotations::set_problem_offset,
-    ip::{NO_BUFFER, REFUSED, WORDS, known},
+    ip::{NoHeader, WORDS, known},
 };
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// wrong options
+    BadOptions,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "IPGWOptions",
@@ -24,7 +36,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     annotates: true,
-    drops: &["no buffer", "no IP header", "wrong options"],
+    drops: Reason::REASONS,
     cost: "One pass over the packets' headers; those without options, nearly all, are only looked \
         at.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
@@ -66,7 +78,7 @@ struct Options<'a> {
 }
 
 impl HeaderKernel<WORDS> for Options<'_> {
-    type Exit = Exit;
+    type Exit = Exit<Reason>;
     type LookResult = ();
 
     #[inline(always)]
@@ -81,7 +93,7 @@ impl HeaderKernel<WORDS> for Options<'_> {
     }
 
     #[inline(always)]
-    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn judge(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (ip, meta) = known(packet)?;
         if ip[0] & 15 <= 5 {
             return Ok(());
@@ -91,21 +103,21 @@ impl HeaderKernel<WORDS> for Options<'_> {
         options::process(ip, mine, now).map_err(|place| {
             set_problem_offset(meta, place);
             **wrong += 1;
-            Exit::ErrorOutput(REFUSED)
+            Exit::ErrorOutput(Reason::BadOptions)
         })
     }
 }
 
 impl Element for IpGwOptions {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let IpGwOptions { mine, wrong, exits, .. } = self;
         let Context { pool, header_cache, clock, .. } = cx;
         let mut options = Options { mine, wrong, clock, now: None };
         pool.arena().process_headers(frame, header_cache, &mut options, |_, slot, exit| {
             exits.push(slot, exit);
         });
-        cx.leave(exits);
+        cx.leave::<Reason>(exits);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {

@@ -1,13 +1,13 @@
 //! `IPMirror`: sends packets back to where they came from.
 
-use linerate_graph::{Arguments, Class, Step, Verdict};
+use linerate_graph::{Arguments, Class, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    DESTINATION, DROPS, SOURCE, get_four, get16, header_length, is_first_fragment, known, protocol,
-    put16,
+    DESTINATION, HeaderReason, SOURCE, get_four, get16, header_length, is_first_fragment, known,
+    protocol, put16,
 };
 
 pub(super) const CLASS: Class = Class {
@@ -20,7 +20,6 @@ pub(super) const CLASS: Class = Class {
         sound (`CheckIPHeader`).",
     ports: "1/1",
     annotates: true,
-    drops: DROPS,
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 U\") \
         -> CheckIPHeader -> IPMirror -> Discard;",
@@ -55,9 +54,9 @@ fn mirror(ip: &mut [u8]) {
     }
 }
 
-impl Step for IpMirror {
+impl Step<Writes, HeaderReason> for IpMirror {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<HeaderReason> {
         let (ip, meta) = known(packet)?;
         mirror(ip);
         if self.dst_anno {

@@ -6,8 +6,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Fixed, Handler, HandlerError, HandlerResult,
-    Word, lang::config::split, parse_integer,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Fixed, Handler, HandlerError,
+    HandlerResult, NoBuffer, Word, lang::config::split, parse_integer,
 };
 use linerate_memory::Frame;
 
@@ -21,9 +21,15 @@ use linerate_kit::{
     random::Random,
 };
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const NO_OUTPUT: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no output
+    NoOutput,
+}
+
 /// The least there is for rates, in kilobytes.
 const LEAST: u64 = 100;
 /// The ratio by which all packets are counted, in which one has 16 binary digits.
@@ -65,7 +71,7 @@ pub(super) const CLASS: Class = Class {
         Handler::button("reset", "forgets all rates"),
     ],
     annotates: true,
-    drops: &["no buffer", "no output"],
+    drops: Reason::REASONS,
     cost: "A lock per frame; per packet a step for each byte of its address that is looked at.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 53, 2.0.0.2, 53)\n  \
         -> IPRateMonitor(PACKETS, 0.5, 256, 600) -> Discard;",
@@ -125,7 +131,7 @@ impl RateMonitor {
 
     fn count(&mut self, cx: &mut Context, port: usize, frame: &mut Frame) {
         if self.annotates {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<Reason>(frame);
         }
         let epoch = epoch_at(cx.steady());
         let RateMonitor { tree, bytes, annotates, ratio, random } = self;
@@ -163,7 +169,7 @@ impl Element for RateMonitor {
             if port < cx.out.count() {
                 cx.out.emit_frame(port, frame);
             } else {
-                cx.drop_frame(frame, NO_OUTPUT);
+                cx.drop_frame(frame, Reason::NoOutput);
             }
         }
     }

@@ -7,8 +7,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Rank,
-    Seconds,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError,
+    HandlerResult, NoBuffer, Rank, Seconds,
 };
 use linerate_memory::{Frame, Meta, Slot};
 
@@ -19,18 +19,30 @@ use super::{
 use linerate_kit::{
     annotation_byte::Short,
     ip::{
-        FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NO_BUFFER, NO_HEADER, TOTAL_LENGTH,
-        fill_checksum, get16, header_length, ip, put16,
+        FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NoHeader, TOTAL_LENGTH, fill_checksum,
+        get16, header_length, ip, put16,
     },
     mac_header,
 };
 
-/// Drop reasons behind those of all.
-const BAD: usize = 2;
-const OVERLAP: usize = 3;
-const TIMED_OUT: usize = 4;
-const TOO_MANY: usize = 5;
-const TOO_LONG: usize = 6;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// bad fragment
+    Bad,
+    /// fragments that contradict each other
+    Overlap,
+    /// not complete in time
+    TimedOut,
+    /// too many fragments
+    TooMany,
+    /// longer than a buffer
+    TooLong,
+}
 
 /// Default time to wait for the rest of a packet, in seconds.
 const PATIENCE: u32 = 30;
@@ -69,15 +81,7 @@ pub(super) const CLASS: Class = Class {
         1 => 1,
         _ => usize::MAX,
     },
-    drops: &[
-        "no buffer",
-        "no IP header",
-        "bad fragment",
-        "fragments that contradict each other",
-        "not complete in time",
-        "too many fragments",
-        "longer than a buffer",
-    ],
+    drops: Reason::REASONS,
     cost: "Reads the header of each packet. Fragments are looked up by addresses, protocol and \
         identification, and copied.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_len, DATA \"1.0.0.1 100\") \
@@ -146,7 +150,7 @@ impl IpReassembler {
         }
         let arena = cx.pool.arena();
         let Some(packet) = ip(arena, &slot) else {
-            return cx.drop_packet(slot, NO_HEADER);
+            return cx.drop_packet(slot, Reason::NoHeader);
         };
         let header = header_length(packet);
         let flags = get16(packet, FRAGMENT);
@@ -159,10 +163,10 @@ impl IpReassembler {
         });
         let Some(data) = data else {
             self.bad += 1;
-            return cx.drop_packet(slot, BAD);
+            return cx.drop_packet(slot, Reason::Bad);
         };
         if header + from + data.len() > arena.room() {
-            return cx.drop_packet(slot, TOO_LONG);
+            return cx.drop_packet(slot, Reason::TooLong);
         }
         // Packets that have been put together are still in it.
         if self.order.len() > 2 * self.table.len() + SLACK {
@@ -211,7 +215,7 @@ impl IpReassembler {
             Err(Contradiction) => {
                 self.remove(key);
                 self.bad += 1;
-                cx.count_drops(OVERLAP, 1);
+                cx.count_drops(Reason::Overlap, 1);
             }
         }
         if !self.table.is_empty() && cx.timer(TIMER).is_none() {
@@ -229,7 +233,7 @@ impl IpReassembler {
     fn build(&self, cx: &mut Context, datagram: &Datagram, time: u64) -> Option<Slot> {
         let (front, data) = (&datagram.front, &datagram.data);
         let Some(mut slot) = cx.pool.take_one(front.len() + data.len()) else {
-            cx.count_drops(NO_BUFFER, 1);
+            cx.count_drops(Reason::NoBuffer, 1);
             return None;
         };
         let arena = cx.pool.arena();
@@ -257,7 +261,7 @@ impl IpReassembler {
     }
 
     /// Gives up a packet.
-    fn give_up(&mut self, cx: &mut Context, key: Key, reason: usize) {
+    fn give_up(&mut self, cx: &mut Context, key: Key, reason: Reason) {
         let Some(datagram) = self.remove(key) else { return };
         self.failed += 1;
         // No error is sent for a packet whose first fragment is missing: RFC 1122 section 3.3.2.
@@ -281,7 +285,7 @@ impl IpReassembler {
             };
             let late = late(datagram);
             if late {
-                self.give_up(cx, *key, TIMED_OUT);
+                self.give_up(cx, *key, Reason::TimedOut);
             }
             !late
         });
@@ -301,7 +305,7 @@ impl IpReassembler {
         while self.memory > enough || self.table.len() >= DATAGRAMS {
             let Some((key, number)) = self.order.pop_front() else { return };
             if self.table.get(&key).is_some_and(|datagram| datagram.number == number) {
-                self.give_up(cx, key, TOO_MANY);
+                self.give_up(cx, key, Reason::TooMany);
             }
         }
     }

@@ -13,7 +13,6 @@ pub(super) const CLASS: Class = Class {
         too short for a header at that place, none is known afterwards.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "One pass: the first line of the packet and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIPHeader(14) -> Discard;",
     ..MarkIpHeader::CLASS

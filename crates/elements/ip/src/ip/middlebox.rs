@@ -1,10 +1,10 @@
 //! `IPIn` and `IPOut`: the ends of the IP layer of `FastClick`'s middleboxes.
 
-use linerate_graph::{Arguments, Class, Context, Element, Step, Verdict};
+use linerate_graph::{Arguments, Class, Context, Element, Step, Verdict, Writes};
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::ip::{DROPS, fill_checksum, known};
+use linerate_kit::ip::{HeaderReason, fill_checksum, known};
 
 pub(super) const IN: Class = Class {
     name: "IPIn",
@@ -28,7 +28,7 @@ pub(super) const OUT: Class = Class {
         `CHECKSUM` is false. The header must be known (`CheckIPHeader`). Not in Click; in FastClick.",
     args: IpOut::ARGS,
     annotates: true,
-    drops: DROPS,
+    drops: IpOut::CLASS.drops,
     cost: "One pass over the packets' headers, five additions each.",
     make: IpOut::CLASS.make,
     ..IN
@@ -50,9 +50,9 @@ struct IpOut {
     checksum: bool,
 }
 
-impl Step for IpOut {
+impl Step<Writes, HeaderReason> for IpOut {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<HeaderReason> {
         if self.checksum && !self.readonly {
             fill_checksum(known(packet)?.0);
         }

@@ -3,16 +3,27 @@
 //! RFC 2474 and RFC 3168.
 
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Right, Step, Text, Verdict, parse_u32, unquoted,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Right, Step, Text, Verdict, Writes, parse_u32, unquoted,
 };
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
 use linerate_kit::{
     handler_values::record_argument,
-    ip::{DROPS, REFUSED, get16, known, update_checksum},
+    ip::{HeaderReason, NoHeader, get16, known, update_checksum},
 };
+
+/// Drop reason of `MarkIPCE`.
+#[derive(Clone, Copy, DropReason)]
+enum MarkReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// not ECN-capable
+    NotCapable,
+}
 
 pub(super) const SET_DSCP: Class = Class {
     name: "SetIPDSCP",
@@ -23,7 +34,7 @@ pub(super) const SET_DSCP: Class = Class {
         (`CheckIPHeader`).",
     ports: "1/1",
     annotates: true,
-    drops: DROPS,
+    drops: HeaderReason::REASONS,
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> SetIPDSCP(46) -> Discard;",
@@ -52,7 +63,6 @@ pub(super) const MARK_CE: Class = Class {
         true. The checksum is updated. The IP header must be known (`CheckIPHeader`).",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "no IP header", "not ECN-capable"],
     cost: "One pass over the packets' headers.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> MarkIPCE(true) -> Discard;",
@@ -89,9 +99,9 @@ fn dscp(make: &mut ElementBuilder<'_>, name: &str) -> u8 {
     })
 }
 
-impl Step for SetIpDscp {
+impl Step<Writes, HeaderReason> for SetIpDscp {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<HeaderReason> {
         set_bits(known(packet)?.0, 0xfc, self.dscp << 2);
         Ok(())
     }
@@ -146,9 +156,9 @@ impl SetIpEcn {
     }
 }
 
-impl Step for SetIpEcn {
+impl Step<Writes, HeaderReason> for SetIpEcn {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<HeaderReason> {
         set_bits(known(packet)?.0, 3, self.ecn);
         Ok(())
     }
@@ -181,14 +191,14 @@ struct MarkIpCe {
     drops: u64,
 }
 
-impl Step for MarkIpCe {
+impl Step<Writes, MarkReason> for MarkIpCe {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<MarkReason> {
         let (ip, _) = known(packet)?;
         match ip[1] & 3 {
             0 if !self.force => {
                 self.drops += 1;
-                return Err(Exit::ErrorOutput(REFUSED));
+                return Err(Exit::ErrorOutput(MarkReason::NotCapable));
             }
             3 => {}
             _ => set_bits(ip, 3, 3),

@@ -1,11 +1,11 @@
 //! `SetIPChecksum`, `ResetIPChecksum`: compute the checksum of the IP header.
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
 use linerate_kit::{
-    ip::{DROPS, LEAST, NO_HEADER, fill_checksum},
+    ip::{HeaderReason, LEAST, fill_checksum},
     log_once::LogOnce,
 };
 
@@ -17,7 +17,6 @@ pub(super) const SET: Class = Class {
         Packets that end inside it are dropped, and the first is reported.",
     ports: "1/1",
     annotates: true,
-    drops: DROPS,
     cost: "One pass over the packets' headers, five additions each.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> SetIPChecksum \
         -> Discard;",
@@ -44,15 +43,15 @@ struct SetIpChecksum {
     said: LogOnce,
 }
 
-impl Step for SetIpChecksum {
+impl Step<Writes, HeaderReason> for SetIpChecksum {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<HeaderReason> {
         let start = if packet.meta().network.is_known() { packet.network() } else { 0 };
         let ip = packet.bytes_mut().get_mut(start..).unwrap_or_default();
         let length = ip.first().map_or(0, |first| usize::from(first & 15) * 4);
         if !(LEAST..=ip.len()).contains(&length) {
             self.drops += 1;
-            return Err(Exit::Drop(NO_HEADER));
+            return Err(Exit::Drop(HeaderReason::NoHeader));
         }
         fill_checksum(ip);
         Ok(())

@@ -14,7 +14,6 @@ pub(super) const CLASS: Class = Class {
         them are drawn before, which all workers share, and packets get one of these.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "A random number, and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetRandIPAddress(10.0.0.0/8, 100) \
         -> Discard;",

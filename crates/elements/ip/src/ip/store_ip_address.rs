@@ -3,19 +3,28 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Text, Word, Writes, parse_integer,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, NoBuffer, Text, Word, Writes,
+    parse_integer,
 };
 use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    CHECKSUM, DESTINATION, NO_BUFFER, REFUSED, SOURCE, get16, header_length, is_first_fragment,
-    known, protocol, put16,
+    CHECKSUM, DESTINATION, NoHeader, SOURCE, get16, header_length, is_first_fragment, known,
+    protocol, put16,
 };
 
-/// Drop reasons: the third is one of its own.
-const DROPS: &[&str] = &["no buffer", "no IP header", "no address or no room for it"];
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// no address or no room for it
+    NoRoom,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "StoreIPAddress",
@@ -34,7 +43,7 @@ pub(super) const CLASS: Class = Class {
         Arg::keyword("OFFSET", "bytes, src or dst", "", "where to write it: must be given"),
     ],
     annotates: true,
-    drops: DROPS,
+    drops: Reason::REASONS,
     cost: "One pass over the packets' headers; checksums are updated, not computed.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> StoreIPAddress(2.0.0.1, src) -> Discard;",
@@ -108,13 +117,13 @@ impl Element for StoreIpAddress {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let given = self.address.map(|address| address.octets());
         match self.place {
-            AddressPlace::Header(at) => cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            AddressPlace::Header(at) => cx.retain::<Writes, Reason>(frame, |packet| {
                 let (ip, meta) = known(packet)?;
                 let [a, b, c, d, ..] = meta.destination;
                 replace(ip, at, given.unwrap_or([a, b, c, d]));
                 Ok(())
             }),
-            AddressPlace::Packet(at) => cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            AddressPlace::Packet(at) => cx.retain::<Writes, Reason>(frame, |packet| {
                 let (bytes, meta) = packet.parts();
                 let [a, b, c, d, ..] = meta.destination;
                 let address = given.unwrap_or([a, b, c, d]);
@@ -123,7 +132,7 @@ impl Element for StoreIpAddress {
                         *place = address;
                         Ok(())
                     }
-                    _ => Err(Exit::ErrorOutput(REFUSED)),
+                    _ => Err(Exit::ErrorOutput(Reason::NoRoom)),
                 }
             }),
         };

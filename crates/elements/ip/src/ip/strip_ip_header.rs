@@ -1,12 +1,12 @@
 //! `StripIPHeader`, `StripTransportHeader` and the like: remove headers in front of the payload,
 //! and put them back.
 
-use linerate_graph::{Class, Context, Element, Exit, Writes};
+use linerate_graph::{Class, Context, DropReason, Element, Exit, Writes};
 use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
-use linerate_kit::ip::{DROPS, NO_BUFFER, NO_HEADER, PROTOCOL};
+use linerate_kit::ip::{HeaderReason, PROTOCOL};
 
 pub(super) const STRIP: Class = Class {
     name: "StripIPHeader",
@@ -16,7 +16,7 @@ pub(super) const STRIP: Class = Class {
         `UnstripIPHeader` puts it back.",
     ports: "1/1",
     annotates: true,
-    drops: DROPS,
+    drops: HeaderReason::REASONS,
     cost: "Reads and writes a line of annotations per packet.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src, DATA \"1.0.0.1\") -> CheckIPHeader \
         -> StripIPHeader -> Discard;",
@@ -132,10 +132,10 @@ impl Element for StripHeader {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let start = self.start;
         let mut unknown = Vec::new();
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, HeaderReason>(frame, |packet| {
             let Meta { network, transport, .. } = packet.meta();
             let header = if start == Start::Network { network } else { transport };
-            let by = header.offset(packet.headroom()).ok_or(Exit::Drop(NO_HEADER))?;
+            let by = header.offset(packet.headroom()).ok_or(Exit::Drop(HeaderReason::NoHeader))?;
             let more = match start {
                 Start::Payload => transport_length(packet).unwrap_or_else(|protocol| {
                     unknown.push(protocol);
@@ -150,7 +150,7 @@ impl Element for StripHeader {
                 Ok(by) => back || packet.pull(by.min(packet.len())),
                 Err(_) => packet.prepend(by.unsigned_abs()),
             };
-            if moved { Ok(()) } else { Err(Exit::Drop(NO_HEADER)) }
+            if moved { Ok(()) } else { Err(Exit::Drop(HeaderReason::NoHeader)) }
         });
         for protocol in unknown {
             let class = cx.plan().elements[cx.element()].class.name;

@@ -1,12 +1,12 @@
 //! `TruncateIPPayload`: truncates packets to their headers and a length of payload.
 
-use linerate_graph::{Arguments, Class, Context, ElementBuilder, Reads, Step, Verdict};
+use linerate_graph::{Arguments, Class, Context, ElementBuilder, NoBuffer, Reads, Step, Verdict};
 use linerate_memory::{Arena, Frame, Packet, Slot};
 
 use super::FAMILY;
 use linerate_kit::{
     annotations,
-    ip::{LEAST, NO_BUFFER, PROTOCOL},
+    ip::{LEAST, PROTOCOL},
 };
 
 /// ICMP timestamp and timestamp reply, and the length of these messages.
@@ -26,7 +26,6 @@ pub(super) const CLASS: Class = Class {
         off, where the graph uses annotations.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer"],
     cost: "Reads a line of annotations and the headers of a packet; writes annotations of those \
         that are cut.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto ip_len, DATA \"1.0.0.1 U 100\") \
@@ -90,13 +89,13 @@ impl TruncateIpPayload {
     }
 }
 
-impl Step<Reads> for TruncateIpPayload {
+impl Step<Reads, NoBuffer> for TruncateIpPayload {
     #[inline]
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let arena = cx.pool.arena();
         let written = |slot: &Slot| slot.is_shared() && self.is_cut(arena, slot);
         if self.remembers && frame.has_shared() && frame.slots().iter().any(written) {
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<NoBuffer>(frame);
         }
         true
     }

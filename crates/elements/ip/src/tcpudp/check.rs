@@ -3,18 +3,15 @@
 
 use std::marker::PhantomData;
 
-use linerate_graph::{Arguments, Context, Element, Handler, HandlerResult, Reads, Step, Verdict};
+use linerate_graph::{
+    Arguments, Context, DropReason, Element, Handler, HandlerResult, Reads, Step, Verdict,
+};
 use linerate_memory::{Frame, Packet};
 
-use linerate_kit::{check_failures::CheckFailures, ip::LEAST};
-
-/// Fault of a packet: also the drop reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    Protocol,
-    Length,
-    Checksum,
-}
+use linerate_kit::{
+    check_failures::CheckFailures,
+    ip::{LEAST, NoHeader},
+};
 
 /// A check of a protocol's header.
 pub(crate) trait Check: Send + 'static {
@@ -22,11 +19,11 @@ pub(crate) trait Check: Send + 'static {
     const PROTOCOL: &'static str;
     /// Whether messages have the element's name.
     const NAMES_ITSELF: bool = true;
-    /// Texts of the drop reasons.
-    const REASONS: [&'static str; 3];
+    /// Fault of a packet: also the drop reason. Three of them.
+    type Fault: DropReason + From<NoHeader>;
 
     /// Checks a packet from its IP header on; bytes behind the IP packet are still there.
-    fn check(ip: &[u8]) -> Result<(), Fault>;
+    fn check(ip: &[u8]) -> Result<(), Self::Fault>;
 }
 
 #[derive(Arguments)]
@@ -36,12 +33,12 @@ pub(crate) struct CheckHeader<C> {
     check: PhantomData<fn(C)>,
 }
 
-impl<C: Check> Step<Reads> for CheckHeader<C> {
+impl<C: Check> Step<Reads, C::Fault> for CheckHeader<C> {
     #[inline]
-    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut Packet<'_>) -> Verdict<C::Fault> {
         let ip = packet.bytes().get(packet.network()..).filter(|ip| ip.len() >= LEAST);
-        let found = ip.ok_or(Fault::Protocol);
-        found.and_then(C::check).map_err(|wrong| self.unsound.refuse(wrong as usize))
+        let found = ip.ok_or_else(|| NoHeader.into());
+        found.and_then(C::check).map_err(|wrong| self.unsound.refuse(wrong))
     }
 
     fn end(&mut self, cx: &mut Context) {

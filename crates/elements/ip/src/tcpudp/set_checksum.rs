@@ -8,15 +8,39 @@ use std::{
     },
 };
 
-use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Exit, NoBuffer, Step, Verdict, Writes,
+};
 use linerate_memory::PacketMut;
 use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
 
 use super::FAMILY;
 use linerate_kit::ip::{
-    DESTINATION, DROPS, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, PROTOCOL, REFUSED,
-    SOURCE, TOTAL_LENGTH, get_four, get16, header_length, known, options, protocol, put16,
+    DESTINATION, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NoHeader, PROTOCOL, SOURCE,
+    TOTAL_LENGTH, get_four, get16, header_length, known, options, protocol, put16,
 };
+
+/// Drop reason of `SetTCPChecksum`.
+#[derive(Clone, Copy, DropReason)]
+enum TcpReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// bad lengths
+    BadLength,
+}
+
+/// Drop reason of `SetUDPChecksum`.
+#[derive(Clone, Copy, DropReason)]
+enum UdpReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// fragment or short packet
+    Short,
+}
 
 pub(super) const TCP: Class = Class {
     name: "SetTCPChecksum",
@@ -27,7 +51,6 @@ pub(super) const TCP: Class = Class {
         `FIXOFF` a header length that cannot be is made one that can.",
     ports: "1/1",
     annotates: true,
-    drops: &[DROPS[0], DROPS[1], "bad lengths"],
     cost: "Sums up every packet: some cycles for each 32 bytes.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 T\") \
         -> CheckIPHeader -> SetTCPChecksum -> Discard;",
@@ -43,7 +66,7 @@ pub(super) const UDP: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     args: &[],
-    drops: &[DROPS[0], DROPS[1], "fragment or short packet"],
+    drops: UdpReason::REASONS,
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src sport ip_proto, DATA \"1.0.0.1 5 U\") \
         -> CheckIPHeader -> SetUDPChecksum -> Discard;",
     make: SetUdpChecksum::CLASS.make,
@@ -133,14 +156,14 @@ fn set_tcp(ip: &mut [u8], fix: bool) -> bool {
     true
 }
 
-impl Step for SetTcpChecksum {
+impl Step<Writes, TcpReason> for SetTcpChecksum {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<TcpReason> {
         if set_tcp(known(packet)?.0, self.fixoff) {
             return Ok(());
         }
         self.bad += 1;
-        Err(Exit::ErrorOutput(REFUSED))
+        Err(Exit::ErrorOutput(TcpReason::BadLength))
     }
 
     fn end(&mut self, cx: &mut Context) {
@@ -192,14 +215,14 @@ fn set_unusual_udp(ip: &mut [u8]) -> bool {
     true
 }
 
-impl Step for SetUdpChecksum {
+impl Step<Writes, UdpReason> for SetUdpChecksum {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<UdpReason> {
         if set_udp(known(packet)?.0) {
             return Ok(());
         }
         self.bad = true;
-        Err(Exit::ErrorOutput(REFUSED))
+        Err(Exit::ErrorOutput(UdpReason::Short))
     }
 
     fn end(&mut self, cx: &mut Context) {

@@ -1,6 +1,8 @@
 //! `TCPFragmenter`: splits TCP segments that are longer than an MTU allows.
 
-use linerate_graph::{Arguments, Class, Context, Element, ElementBuilder, HandlerResult, Right};
+use linerate_graph::{
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, HandlerResult, NoBuffer, Right,
+};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
@@ -8,8 +10,8 @@ use super::FAMILY;
 use linerate_kit::{
     annotation_byte::Short,
     ip::{
-        DESTINATION, FRAGMENT, LEAST, MORE_FRAGMENTS, NO_BUFFER, NO_HEADER, PROTOCOL, SOURCE,
-        TOTAL_LENGTH, fill_checksum, get_four, get16, header_length, is_first_fragment, put16,
+        DESTINATION, FRAGMENT, LEAST, MORE_FRAGMENTS, NoHeader, PROTOCOL, SOURCE, TOTAL_LENGTH,
+        fill_checksum, get_four, get16, header_length, is_first_fragment, put16,
     },
     mac_header,
 };
@@ -23,6 +25,15 @@ const TCP_CHECKSUM: usize = 16;
 const FIN: u8 = 1;
 /// Bytes of the longest headers of IP and TCP.
 const MOST: usize = 120;
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "TCPFragmenter",
@@ -44,7 +55,7 @@ pub(super) const CLASS: Class = Class {
         let mtu = mtu.filter(|_| !plan.is_given(at, "MTU_ANNO")).unwrap_or(0);
         longest.div_ceil(mtu.saturating_sub(MOST).max(1)).max(1)
     },
-    drops: &["no buffer", "no IP header"],
+    drops: Reason::REASONS,
     cost: "Reads a line of annotations and the headers of each packet. A segment that is taken apart \
         is copied, and its checksums are computed.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto ip_len, DATA \"1.0.0.1 T 1400\") \
@@ -131,7 +142,7 @@ impl TcpFragmenter {
         for (part, from) in (0..cut.length).step_by(cut.most).enumerate() {
             let size = cut.most.min(cut.length - from);
             let Some(mut piece) = cx.pool.take_one(cut.data + size) else {
-                cx.count_drops(NO_BUFFER, 1);
+                cx.count_drops(Reason::NoBuffer, 1);
                 continue;
             };
             let arena = cx.pool.arena();
@@ -185,7 +196,7 @@ impl Element for TcpFragmenter {
             let arena = cx.pool.arena();
             let (bytes, network) = (arena.packet(&slot), arena.network(&slot));
             if bytes.get(network..).is_none_or(|ip| ip.len() < LEAST) {
-                cx.drop_packet(slot, NO_HEADER);
+                cx.drop_packet(slot, Reason::NoHeader);
                 continue;
             }
             match self.cut(bytes, network, self.mtu(arena.meta(&slot))) {

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Class, Context, Element, Handler, HandlerError, HandlerResult, TcpPort, Value,
+    Class, Context, DropReason, Element, Handler, HandlerError, HandlerResult, NoBuffer, TcpPort,
+    Value,
 };
 use linerate_packet::{IpProtocol, checksum};
 
@@ -15,9 +16,6 @@ use linerate_kit::{
         fill_checksum, put16,
     },
 };
-
-/// The only reason for a drop.
-const NO_BUFFER: usize = 0;
 
 const LENGTH: usize = 2 * LEAST;
 const WINDOW: u16 = 32120;
@@ -38,7 +36,7 @@ pub(super) const CLASS: Class = Class {
         "makes segments: `SRC SPORT DST DPORT SEQNO ACKNO FLAGS [COUNT [STOP]]`; FLAGS is the \
          byte of the header, COUNT (1) is how many are made, STOP (false) ends the run",
     )],
-    drops: &["no buffer"],
+    drops: NoBuffer::REASONS,
     annotates: true,
     cost: "Copies 40 bytes into each packet.",
     example: "s :: TCPIPSend -> Discard; \
@@ -128,7 +126,7 @@ impl Element for TcpIpSend {
             left -= frame.len();
             cx.out.emit_frame(0, &mut frame);
         }
-        cx.count_drops(NO_BUFFER, left);
+        cx.count_drops(NoBuffer, left);
         if stop {
             cx.driver.stop();
         }

@@ -1,6 +1,6 @@
 //! `TCPReflector`: answers as a TCP server would, without any state.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 use linerate_packet::{IpProtocol, checksum};
 
@@ -13,8 +13,14 @@ use linerate_kit::{
     random::Random,
 };
 
-/// Drop reason; the first is that there is no buffer for a copy.
-const UNANSWERED: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// not a segment that is answered
+    Unanswered,
+}
 
 /// TTL of an answer.
 const HOPS: u8 = 250;
@@ -38,7 +44,6 @@ pub(super) const CLASS: Class = Class {
         fragments are dropped.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "not a segment that is answered"],
     cost: "A pass over each packet, for its checksum.",
     example: "InfiniteSource(DATA \\<45000028 00000000 40060000 01000001 02000002 04000050 00000001 \
         00000000 50020000 00000000>, LIMIT 10, STOP true) -> TCPReflector -> Discard;",
@@ -116,13 +121,13 @@ fn reflect(ip: &mut [u8], first: impl FnOnce() -> u32) -> bool {
     true
 }
 
-impl Step for TcpReflector {
+impl Step<Writes, Reason> for TcpReflector {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let random = &mut self.random;
         let (ip, meta) = packet.parts();
         if !reflect(ip, || random.below(1 << 32) as u32) {
-            return Err(Exit::Drop(UNANSWERED));
+            return Err(Exit::Drop(Reason::Unanswered));
         }
         meta.destination[..4].copy_from_slice(&get_four(ip, DESTINATION));
         Ok(())

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, HandlerError, HandlerResult, Right, Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, HandlerError, HandlerResult,
+    NoBuffer, Right, Writes,
 };
 use linerate_memory::Frame;
 use linerate_packet::{
@@ -19,9 +20,15 @@ use linerate_kit::{
     udp_encap::{self, DESTINATION_PORT, HANDLERS, SOURCE_PORT, parse_destination, write_port},
 };
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const TOO_LONG: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
+
 /// Length of a UDP header.
 const UDP: usize = 8;
 
@@ -43,7 +50,7 @@ pub(super) const CLASS: Class = Class {
     ],
     handlers: HANDLERS,
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "One pass: the line in front of the packet and a line of annotations, and the packet for \
         its checksum.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 5, 2.0.0.1, 6) -> Discard;",
@@ -153,12 +160,13 @@ impl UdpIpEncap {
 impl Element for UdpIpEncap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let UdpIpEncap { header, ports, checksum } = self;
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
-            let Put { addresses, rest } = header.put(packet, UDP).ok_or(Exit::Drop(TOO_LONG))?;
+        cx.retain::<Writes, Reason>(frame, |packet| {
+            let Put { addresses, rest } =
+                header.put(packet, UDP).ok_or(Exit::Drop(Reason::TooLong))?;
             let length = (rest.len() as u16).to_be_bytes();
             let ports = ports.next();
             let Some((head, payload)) = rest.split_first_chunk_mut::<UDP>() else {
-                return Err(Exit::Drop(TOO_LONG));
+                return Err(Exit::Drop(Reason::TooLong));
             };
             let mut check = 0;
             if *checksum {

@@ -6,20 +6,20 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
     Inert, Seconds, Value, Writes, lang::config::words,
 };
 use linerate_memory::Frame;
 
-use self::mappings::{Direction, Endpoint, LIMIT, Mappings, Places, Plan};
+use self::{
+    mappings::{Direction, Endpoint, LIMIT, Mappings, Places, Plan},
+    rewrite::Reason,
+};
 use super::{FAMILY, header};
 use linerate_elements_neighbours::shared::milliseconds;
 
 mod mappings;
 mod rewrite;
-
-/// Drop reasons; the others are [`rewrite::Refused`].
-const NO_BUFFER: usize = 0;
 
 pub(super) const CLASS: Class = Class {
     name: "AddressTranslator",
@@ -53,7 +53,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("refused", "packets there was no address or port for"),
     ],
     annotates: true,
-    drops: &["no buffer", "no sound packet", "no TCP, UDP or ICMPv6", "no mapping"],
+    drops: Reason::REASONS,
     cost: "A lock per frame; per packet one or two lookups in hash tables, and an update of the \
         checksum.",
     example: "a :: AddressTranslator(0, true, true, false, ::ffff:10.0.0.1 1024 65535);\n\
@@ -210,10 +210,9 @@ impl Element for Translator {
         let way = if port == 0 { Direction::Out } else { Direction::In };
         let now = milliseconds(cx);
         let mut mappings = self.mappings();
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             let (bytes, meta) = packet.parts();
-            let rewritten = rewrite::rewrite(bytes, way, &mut mappings, now);
-            rewritten.map_err(|refused| Exit::Drop(refused as usize))?;
+            rewrite::rewrite(bytes, way, &mut mappings, now)?;
             meta.destination = header::address(bytes, header::DESTINATION);
             header::mark(packet, 0);
             Ok(())

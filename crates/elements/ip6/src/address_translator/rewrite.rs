@@ -1,5 +1,6 @@
 //! Rewriting of the mapped end in an IPv6 packet.
 
+use linerate_graph::{DropReason, NoBuffer};
 use linerate_packet::{
     IpProtocol,
     checksum::{checksum, update16},
@@ -15,11 +16,16 @@ const ICMP6: u8 = 58;
 /// Length of an `ICMPv6` header.
 const MESSAGE: usize = 8;
 
-/// Why a packet goes no further, by its drop reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
-    Malformed = 1,
+/// Drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+pub(super) enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no sound packet
+    Malformed,
+    /// no TCP, UDP or ICMPv6
     Protocol,
+    /// no mapping
     NoMapping,
 }
 
@@ -37,12 +43,12 @@ struct Layout {
 
 impl Layout {
     /// Reads the layout of a packet that goes `way`.
-    fn parse(ip: &[u8], way: Direction) -> Result<Layout, Refused> {
+    fn parse(ip: &[u8], way: Direction) -> Result<Layout, Reason> {
         if ip.len() < LEAST || ip[0] >> 4 != 6 {
-            return Err(Refused::Malformed);
+            return Err(Reason::Malformed);
         }
         let upper = upper_layer(IpProtocol(ip[NEXT]), &ip[LEAST..]);
-        let upper = upper.map_err(|_| Refused::Malformed)?;
+        let upper = upper.map_err(|_| Reason::Malformed)?;
         let transport = LEAST + upper.offset;
         let has_header = upper.has_header();
         let (port, peer_port) = match (upper.protocol.0, way) {
@@ -89,29 +95,29 @@ pub(super) fn rewrite(
     way: Direction,
     mappings: &mut Mappings,
     now: u64,
-) -> Result<(), Refused> {
+) -> Result<(), Reason> {
     let layout = Layout::parse(ip, way)?;
     let end = LEAST + usize::from(get16(ip, LENGTH));
-    let ip = ip.get_mut(..end).ok_or(Refused::Malformed)?;
+    let ip = ip.get_mut(..end).ok_or(Reason::Malformed)?;
     match layout.protocol {
-        _ if !layout.has_header && !mappings.is_by_address() => return Err(Refused::NoMapping),
+        _ if !layout.has_header && !mappings.is_by_address() => return Err(Reason::NoMapping),
         TCP | UDP if layout.has_header && end < layout.transport + 8 => {
-            return Err(Refused::Malformed);
+            return Err(Reason::Malformed);
         }
         ICMP6 if layout.has_header => {
-            let kind = *ip.get(layout.transport).ok_or(Refused::Malformed)?;
+            let kind = *ip.get(layout.transport).ok_or(Reason::Malformed)?;
             if end < layout.transport + MESSAGE {
-                return Err(Refused::Malformed);
+                return Err(Reason::Malformed);
             }
             return match kind {
                 1..=4 => error(ip, &layout, way, mappings, now),
                 // Only for the link.
-                130..=137 => Err(Refused::Protocol),
+                130..=137 => Err(Reason::Protocol),
                 _ => one(ip, &layout, way, mappings, now),
             };
         }
         TCP | UDP | ICMP6 => {}
-        _ => return Err(Refused::Protocol),
+        _ => return Err(Reason::Protocol),
     }
     one(ip, &layout, way, mappings, now)
 }
@@ -122,9 +128,9 @@ fn one(
     way: Direction,
     mappings: &mut Mappings,
     now: u64,
-) -> Result<(), Refused> {
+) -> Result<(), Reason> {
     let flow = layout.flow(ip, way);
-    let to = mappings.map(way, &flow, now).ok_or(Refused::NoMapping)?;
+    let to = mappings.map(way, &flow, now).ok_or(Reason::NoMapping)?;
     put(ip, layout, way, to);
     Ok(())
 }
@@ -156,15 +162,15 @@ fn error(
     way: Direction,
     mappings: &mut Mappings,
     now: u64,
-) -> Result<(), Refused> {
+) -> Result<(), Reason> {
     let start = layout.transport + MESSAGE;
     let back = if way == Direction::Out { Direction::In } else { Direction::Out };
     // The quoted packet has the end the error is to, or from, as its own.
-    let quoted = ip.get(start..).ok_or(Refused::Malformed)?;
+    let quoted = ip.get(start..).ok_or(Reason::Malformed)?;
     let inner = Layout::parse(quoted, back)?;
     let flow = inner.flow(quoted, back);
     let turned = Flow { protocol: inner.protocol, ..flow };
-    let to = mappings.map(way, &turned, now).ok_or(Refused::NoMapping)?;
+    let to = mappings.map(way, &turned, now).ok_or(Reason::NoMapping)?;
     let old = !checksum(&ip[start..]);
     put(&mut ip[start..], &inner, back, to);
     let new = !checksum(&ip[start..]);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::{
     mappings::{Endpoint, Flow},
-    rewrite::{Refused, rewrite},
+    rewrite::{Reason, rewrite},
     *,
 };
 use linerate_elements_testing::Run;
@@ -120,12 +120,12 @@ proptest! {
 fn packets_without_a_mapping_are_refused() {
     let mut by_port = mappings(ports());
     let mut inward = packet(0, (PEER, 80), (OUTSIDE, 1000), b"");
-    assert_eq!(rewrite(&mut inward, Direction::In, &mut by_port, 0), Err(Refused::NoMapping));
+    assert_eq!(rewrite(&mut inward, Direction::In, &mut by_port, 0), Err(Reason::NoMapping));
     let mut other = packet(0, (INSIDE, 80), (PEER, 1000), b"");
     other[6] = 47;
-    assert_eq!(rewrite(&mut other, Direction::Out, &mut by_port, 0), Err(Refused::Protocol));
+    assert_eq!(rewrite(&mut other, Direction::Out, &mut by_port, 0), Err(Reason::Protocol));
     other.truncate(30);
-    assert_eq!(rewrite(&mut other, Direction::Out, &mut by_port, 0), Err(Refused::Malformed));
+    assert_eq!(rewrite(&mut other, Direction::Out, &mut by_port, 0), Err(Reason::Malformed));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::net::Ipv6Addr;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
-    Ipv6OrPrefix, Ipv6Prefix, lang::config::words,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Ipv6OrPrefix, Ipv6Prefix, NoBuffer, lang::config::words,
 };
 use linerate_memory::{Frame, Slot};
 use linerate_packet::MacAddr;
@@ -13,9 +13,15 @@ use super::{ALL_NODES, Message, MessageType, OVERRIDE, ROUTER, SOLICITED, group}
 use crate::FAMILY;
 use linerate_kit::{address6, ether::mac_text, handler_values::value_of};
 
-/// Drop reasons.
-const OTHER: usize = 0;
-const NO_BUFFER: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no solicitation for one of its addresses
+    Other,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
+
 /// Prefixes it can have.
 const LIMIT: usize = 65_536;
 
@@ -43,7 +49,7 @@ pub(super) const CLASS: Class = Class {
         Handler::read("table", "the prefixes and their addresses, a line each"),
         Handler::read("lookup", "where the address given is").with_parameter(),
     ],
-    drops: &["no solicitation for one of its addresses", "no buffer"],
+    drops: Reason::REASONS,
     cost: "Prefixes are tried one after the other; checksums of 32 bytes are read and written.",
     example: "Idle -> IP6NDAdvertiser(2001:db8::1 2:0:0:0:0:1, 2001:db8:1::/64 2:0:0:0:0:1) \
         -> Discard;",
@@ -149,16 +155,16 @@ impl Advertiser {
 
 impl Element for Advertiser {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        let (mut gone, mut lost) = (std::mem::take(&mut self.gone), [0; 2]);
+        let (mut gone, mut lost) = (std::mem::take(&mut self.gone), [0; Reason::REASONS.len()]);
         let mut answered = |slot: &mut Slot| {
             let arena = cx.pool.arena();
             let Some((answer, to)) = self.answer(arena.packet(slot)) else {
-                lost[OTHER] += 1;
+                lost[Reason::Other.index()] += 1;
                 return false;
             };
             let like = *arena.meta(slot);
             let Some(answer) = answer.packet(cx, to, &like) else {
-                lost[NO_BUFFER] += 1;
+                lost[Reason::NoBuffer.index()] += 1;
                 return false;
             };
             cx.replace(slot, answer);
@@ -167,7 +173,7 @@ impl Element for Advertiser {
         frame.retain(&mut answered, |slot| gone.push(slot));
         gone.drain(..).for_each(|slot| cx.pool.give_one(slot));
         self.gone = gone;
-        (0..).zip(lost).for_each(|(reason, count)| cx.count_drops(reason, count));
+        cx.count_drops_by_reason::<Reason>(&lost);
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, parameter: &str) -> HandlerResult {

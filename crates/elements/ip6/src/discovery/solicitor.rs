@@ -6,7 +6,10 @@
 
 use std::{net::Ipv6Addr, sync::Arc};
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Handler, HandlerResult, Rank};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerResult, NoBuffer,
+    Rank,
+};
 use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{EtherType, MacAddr};
 
@@ -28,12 +31,20 @@ use linerate_kit::{
     random::Random,
 };
 
-/// Drop reasons.
-const NO_DESTINATION: usize = 0;
-const UNANSWERED: usize = 1;
-const NO_BUFFER: usize = 2;
-const TOO_LONG: usize = 3;
-const DUPLICATE: usize = 4;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no destination annotation
+    NoDestination,
+    /// no answer in time, or too many waiting
+    Unanswered,
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+    /// somebody else has its address
+    Duplicate,
+}
 
 /// Default milliseconds for which an address is good; Click's.
 const TIMEOUT: u64 = 120_000;
@@ -98,13 +109,7 @@ pub(super) const CLASS: Class = Class {
         Handler::button("clear", "forgets all addresses, drops what waits, sets counts to zero"),
     ],
     annotates: true,
-    drops: &[
-        "no destination annotation",
-        "no answer in time, or too many waiting",
-        "no buffer",
-        "longer than a buffer",
-        "somebody else has its address",
-    ],
+    drops: Reason::REASONS,
     cost: "Reads and writes a line of annotations, writes 14 bytes in front of the packet. A lock \
         per frame, and a lookup per packet, for addresses not used lately.",
     example: "s :: IP6NDSolicitor(2001:db8::1, 2:0:0:0:0:1, DAD 1); Idle -> s -> Discard; \
@@ -155,7 +160,7 @@ impl Solicitor {
     #[inline]
     fn forward(&mut self, cx: &mut Context, frame: &mut Frame) {
         let now = milliseconds(cx);
-        if self.querier.forward(cx, frame, now, NO_BUFFER) {
+        if self.querier.forward::<Reason>(cx, frame, now) {
             self.look_up(cx, frame, now);
         }
     }
@@ -175,7 +180,7 @@ impl Solicitor {
         drop(neighbours);
         self.querier.missed = missed;
         let dropped = shared.give_back(cx);
-        cx.count_drops(UNANSWERED, dropped);
+        cx.count_drops(Reason::Unanswered, dropped);
     }
 
     /// Gives a packet that can go on its header; else it waits or is dropped.
@@ -190,10 +195,10 @@ impl Solicitor {
         let (like, rank) = (*cx.pool.arena().meta(&slot), cx.rank_of(&slot));
         let (ip, state) = (Ipv6Addr::from(like.destination), self.dad.state());
         if ip.is_unspecified() {
-            return self.refuse(cx, slot, NO_DESTINATION);
+            return self.refuse(cx, slot, Reason::NoDestination);
         }
         if slot.len() > cx.pool.arena().buffer_size() - HEADER {
-            return self.refuse(cx, slot, TOO_LONG);
+            return self.refuse(cx, slot, Reason::TooLong);
         }
         let generation = shared.generations().changes(ip.to_bits());
         let (mac, until) = if ip.is_multicast() {
@@ -204,7 +209,7 @@ impl Solicitor {
             }
             (answer.mac, answer.until)
         } else if state == DadState::Duplicate {
-            return self.refuse(cx, slot, DUPLICATE);
+            return self.refuse(cx, slot, Reason::Duplicate);
         } else {
             if neighbours.wait(ip, slot, now, state == DadState::Valid) {
                 self.send_query(cx, &Query { target: ip, to: None, like, rank });
@@ -218,7 +223,7 @@ impl Solicitor {
         Some(slot)
     }
 
-    fn refuse(&mut self, cx: &mut Context, slot: Slot, reason: usize) -> Option<Slot> {
+    fn refuse(&mut self, cx: &mut Context, slot: Slot, reason: Reason) -> Option<Slot> {
         self.querier.drops += 1;
         cx.drop_packet(slot, reason);
         None
@@ -243,7 +248,7 @@ impl Solicitor {
             sender: self.mac,
         };
         let message = message.packet(cx, to, &query.like);
-        self.querier.send_query(cx, message, query.rank, NO_BUFFER);
+        self.querier.send_query::<Reason>(cx, message, query.rank);
     }
 
     /// Probes for this host's address, or makes it valid after the last probe.
@@ -266,7 +271,7 @@ impl Solicitor {
             sender: self.mac,
         };
         let message = message.packet(cx, group(destination), &Meta::EMPTY);
-        self.querier.send_query(cx, message, Rank::default(), NO_BUFFER);
+        self.querier.send_query::<Reason>(cx, message, Rank::default());
         cx.set_timer(PROBE, cx.steady() + SECOND);
     }
 
@@ -280,7 +285,7 @@ impl Solicitor {
                 self.send_query(cx, &Query { target, to: None, like, rank });
             }
             let dropped = shared.give_up(cx, unanswered, self.querier.returns);
-            cx.count_drops(UNANSWERED, dropped);
+            cx.count_drops(Reason::Unanswered, dropped);
         }
     }
 
@@ -331,7 +336,7 @@ impl Solicitor {
             }
         }
         drop(neighbours);
-        send_released(cx, resolved, TOO_LONG);
+        send_released(cx, resolved, Reason::TooLong);
         if claimed {
             self.conflict(cx);
         }
@@ -347,7 +352,7 @@ impl Solicitor {
                 // No solicitation will be sent for waiting packets.
                 shared.lock().clear();
                 let dropped = shared.give_back(cx);
-                cx.count_drops(UNANSWERED, dropped);
+                cx.count_drops(Reason::Unanswered, dropped);
             }
         }
         if self.dad.tell() {
@@ -393,7 +398,7 @@ impl Element for Solicitor {
             shared.lock().expire(milliseconds(cx));
             self.ask_again(cx);
             let dropped = shared.give_back(cx);
-            cx.count_drops(UNANSWERED, dropped);
+            cx.count_drops(Reason::Unanswered, dropped);
             cx.set_timer(TICK, cx.steady() + SECOND);
         }
     }

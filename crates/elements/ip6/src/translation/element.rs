@@ -1,21 +1,10 @@
 //! `ProtocolTranslator46`, `ProtocolTranslator64`: translate packets between IPv4 and IPv6.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, Exit, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
-use super::{Head, Outcome, Prefix, Refused, V4, V6, to_v4, to_v6};
+use super::{Head, Outcome, Prefix, Reason, V4, V6, to_v4, to_v6};
 use crate::FAMILY;
-
-/// Drop reason; those behind are [`Refused`].
-const TOO_LONG: usize = 1;
-
-const DROPS: &[&str] = &[
-    "no buffer",
-    "longer than a buffer",
-    "no sound packet",
-    "an address the other side cannot have",
-    "nothing the other side has",
-];
 
 pub(super) const FROM_V4: Class = Class {
     name: "ProtocolTranslator46",
@@ -34,7 +23,6 @@ pub(super) const FROM_V4: Class = Class {
         hops left by -191 and does not translate what errors quote.",
     ports: "1/1",
     annotates: true,
-    drops: DROPS,
     cost: "Reads and writes the headers; checksums are updated, not computed, but for datagrams \
         without one and ICMP errors, which are also copied.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> UDPIPEncap(1.0.0.1, 53, 2.0.0.1, 53)\n  \
@@ -74,9 +62,9 @@ struct Translator<const TO_V4: bool> {
     message: Vec<u8>,
 }
 
-impl<const TO_V4: bool> Step for Translator<TO_V4> {
+impl<const TO_V4: bool> Step<Writes, Reason> for Translator<TO_V4> {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let Translator { prefix, ident, message } = self;
         let outcome = if TO_V4 {
             // Zero is for packets that are not fragmented.
@@ -85,7 +73,7 @@ impl<const TO_V4: bool> Step for Translator<TO_V4> {
         } else {
             to_v6::translate(packet.bytes_mut(), prefix, message)
         };
-        match outcome.map_err(|refused: Refused| Exit::Drop(refused as usize))? {
+        match outcome? {
             Outcome::Header(head) => {
                 packet.truncate(head.replaced + head.payload);
                 packet.pull(head.replaced);
@@ -93,7 +81,7 @@ impl<const TO_V4: bool> Step for Translator<TO_V4> {
             }
             Outcome::Message(head) => {
                 if !packet.resize(message.len()) {
-                    return Err(Exit::Drop(TOO_LONG));
+                    return Err(Exit::Drop(Reason::TooLong));
                 }
                 packet.bytes_mut().copy_from_slice(message);
                 put::<TO_V4>(packet, &head)
@@ -103,10 +91,10 @@ impl<const TO_V4: bool> Step for Translator<TO_V4> {
 }
 
 /// Puts a header in front of a packet.
-fn put<const TO_V4: bool>(packet: &mut PacketMut<'_>, head: &Head) -> Verdict {
+fn put<const TO_V4: bool>(packet: &mut PacketMut<'_>, head: &Head) -> Verdict<Reason> {
     let length = head.bytes().len();
     if !packet.prepend(length) {
-        return Err(Exit::Drop(TOO_LONG));
+        return Err(Exit::Drop(Reason::TooLong));
     }
     let (bytes, meta) = packet.parts();
     bytes[..length].copy_from_slice(head.bytes());

@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_graph::{Class, ElementBuilder, Ipv6Prefix};
+use linerate_graph::{Class, DropReason, ElementBuilder, Ipv6Prefix, NoBuffer};
 use linerate_packet::checksum::{checksum, update16};
 
 use super::header::{get16, put16};
@@ -34,15 +34,19 @@ const MESSAGE: usize = 8;
 /// The least MTU of an IPv6 link.
 const LEAST_MTU: usize = 1280;
 
-/// Why a packet is not translated, by its drop reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
-    /// The packet is malformed.
-    Malformed = 2,
-    /// An address that the other side cannot have.
+/// Drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+    /// no sound packet
+    Malformed,
+    /// an address the other side cannot have
     Address,
-    /// Something that is not for the other side: a message or a header of this
-    /// version alone.
+    // A message or a header of this version alone.
+    /// nothing the other side has
     Untranslatable,
 }
 
@@ -74,9 +78,9 @@ impl Prefix {
     }
 
     /// The IPv4 address in an IPv6 address, which is not zero.
-    fn part(&self, v6: [u8; 16]) -> Result<[u8; 4], Refused> {
+    fn part(&self, v6: [u8; 16]) -> Result<[u8; 4], Reason> {
         let v4 = v6.last_chunk().copied().unwrap_or_default();
-        if v6[..12] == self.0 && v4 != [0; 4] { Ok(v4) } else { Err(Refused::Address) }
+        if v6[..12] == self.0 && v4 != [0; 4] { Ok(v4) } else { Err(Reason::Address) }
     }
 }
 

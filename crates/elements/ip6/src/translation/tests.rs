@@ -5,13 +5,13 @@ use super::*;
 use linerate_elements_testing::Run;
 
 /// Returns the translated packet.
-fn v6(packet: &[u8]) -> Result<Vec<u8>, Refused> {
+fn v6(packet: &[u8]) -> Result<Vec<u8>, Reason> {
     let (mut ip, mut message) = (packet.to_vec(), Vec::new());
     let outcome = to_v6::translate(&mut ip, &Prefix::MAPPED, &mut message)?;
     Ok(join(&ip, &message, outcome))
 }
 
-fn v4(packet: &[u8]) -> Result<Vec<u8>, Refused> {
+fn v4(packet: &[u8]) -> Result<Vec<u8>, Reason> {
     let (mut ip, mut message) = (packet.to_vec(), Vec::new());
     let outcome = to_v4::translate(&mut ip, &Prefix::MAPPED, 7, &mut message)?;
     Ok(join(&ip, &message, outcome))
@@ -183,10 +183,10 @@ fn fragments_stay_fragments() {
 
     // Datagrams of pieces without a checksum, and pieces of messages.
     put16(&mut first, 26, 0);
-    assert_eq!(v6(&first), Err(Refused::Untranslatable));
+    assert_eq!(v6(&first), Err(Reason::Untranslatable));
     let [mut ping, _] = pair(2, [[1, 0, 0, 1], [2, 0, 0, 2]], (5, 6), 9, &[1; 16]);
     put16(&mut ping, 6, 0x2000);
-    assert_eq!(v6(&ping), Err(Refused::Untranslatable));
+    assert_eq!(v6(&ping), Err(Reason::Untranslatable));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn datagrams_without_a_checksum_get_one() {
     assert_eq!(v6(&old), Ok(new.clone()));
     let mut without = new;
     put16(&mut without, 46, 0);
-    assert_eq!(v4(&without), Err(Refused::Malformed));
+    assert_eq!(v4(&without), Err(Reason::Malformed));
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn headers_in_between_are_left_out() {
     for kind in [0, 60, 43] {
         assert_eq!(with(kind, [17, 0, 0, 0, 0, 0, 0, 0]), Ok(old.clone()), "{kind}");
     }
-    assert_eq!(with(43, [17, 0, 0, 1, 0, 0, 0, 0]), Err(Refused::Untranslatable));
-    assert_eq!(with(0, [17, 9, 0, 0, 0, 0, 0, 0]), Err(Refused::Malformed));
+    assert_eq!(with(43, [17, 0, 0, 1, 0, 0, 0, 0]), Err(Reason::Untranslatable));
+    assert_eq!(with(0, [17, 9, 0, 0, 0, 0, 0, 0]), Err(Reason::Malformed));
     // Options of IPv4, but for the way a packet is to take.
     let with = |options: [u8; 4]| {
         let mut packet = [&old[..20], &options, &old[20..]].concat();
@@ -224,7 +224,7 @@ fn headers_in_between_are_left_out() {
     };
     assert_eq!(with([1, 1, 1, 0]), Ok(new.clone()));
     assert_eq!(with([131, 3, 4, 0]), Ok(new.clone()), "at its end");
-    assert_eq!(with([131, 4, 4, 0]), Err(Refused::Untranslatable));
+    assert_eq!(with([131, 4, 4, 0]), Err(Reason::Untranslatable));
 }
 
 #[test]
@@ -233,11 +233,11 @@ fn addresses_are_those_hosts_have() {
         [([0; 4], [2, 0, 0, 2]), ([127, 0, 0, 1], [2, 0, 0, 2]), ([1, 0, 0, 1], [224, 0, 0, 1])]
     {
         let [old, _] = pair(0, [from, to], (5, 6), 9, b"");
-        assert_eq!(v6(&old), Err(Refused::Address));
+        assert_eq!(v6(&old), Err(Reason::Address));
     }
     let [_, mut new] = pair(0, [[1, 0, 0, 1], [2, 0, 0, 2]], (5, 6), 9, b"");
     new[8] = 0x20;
-    assert_eq!(v4(&new), Err(Refused::Address));
+    assert_eq!(v4(&new), Err(Reason::Address));
 }
 
 /// A long packet may not be fragmented, and a large MTU is limited to the possible one.

@@ -6,7 +6,7 @@ use linerate_packet::{
 };
 
 use super::{
-    FRAGMENT_HEADER, Head, ICMP, ICMP6, LEAST_MTU, MESSAGE, Outcome, Prefix, Refused, UDP, V4, V6,
+    FRAGMENT_HEADER, Head, ICMP, ICMP6, LEAST_MTU, MESSAGE, Outcome, Prefix, Reason, UDP, V4, V6,
     exchange, get16,
     icmp::{echo_v4, error_v4, quoted_v6},
     put16, readdress, v6_at,
@@ -17,24 +17,24 @@ const MORE: u16 = 0x2000;
 
 /// The header for an IPv6 packet, which may be cut off where it is `quoted`. One
 /// that may be fragmented on its way is identified by `ident`.
-fn head(ip: &[u8], prefix: &Prefix, ident: u16, quoted: bool) -> Result<Head, Refused> {
-    let first = ip.first_chunk::<V6>().ok_or(Refused::Malformed)?;
+fn head(ip: &[u8], prefix: &Prefix, ident: u16, quoted: bool) -> Result<Head, Reason> {
+    let first = ip.first_chunk::<V6>().ok_or(Reason::Malformed)?;
     let total = V6 + usize::from(get16(first, 4));
     if first[0] >> 4 != 6 || (!quoted && total > ip.len()) {
-        return Err(Refused::Malformed);
+        return Err(Reason::Malformed);
     }
     let source = prefix.part(v6_at(first, 8).octets())?;
     let destination = prefix.part(v6_at(first, 24).octets())?;
     let (mut next, mut replaced, mut fragment) = (IpProtocol(first[6]), V6, None);
     let end = total.min(ip.len());
     for extension in Extensions::new(next, &ip[V6..end]) {
-        let extension = extension.map_err(|_| Refused::Malformed)?;
+        let extension = extension.map_err(|_| Reason::Malformed)?;
         match extension.kind {
             IpProtocol::HOP_BY_HOP | IpProtocol::DESTINATION => {}
             // Its source route is completed.
             IpProtocol::ROUTING if extension.header.get(3) == Some(&0) => {}
             IpProtocol::FRAGMENT => fragment = Fragment::from_extension(&extension),
-            _ => return Err(Refused::Untranslatable),
+            _ => return Err(Reason::Untranslatable),
         }
         next = IpProtocol(extension.header[0]);
         replaced += extension.header.len();
@@ -42,14 +42,14 @@ fn head(ip: &[u8], prefix: &Prefix, ident: u16, quoted: bool) -> Result<Head, Re
     let is_fragment = fragment.is_some_and(|fragment| !fragment.is_atomic());
     let is_later = fragment.is_some_and(|fragment| fragment.offset > 0);
     let protocol = match next.0 {
-        ICMP6 if is_fragment => return Err(Refused::Untranslatable),
+        ICMP6 if is_fragment => return Err(Reason::Untranslatable),
         ICMP6 => ICMP,
         // Protocols of IPv4 alone, and nothing at all.
-        ICMP => return Err(Refused::Untranslatable),
+        ICMP => return Err(Reason::Untranslatable),
         other => other,
     };
-    let payload = total.checked_sub(replaced).ok_or(Refused::Malformed)?;
-    let length = u16::try_from(V4 + payload).map_err(|_| Refused::Untranslatable)?;
+    let payload = total.checked_sub(replaced).ok_or(Reason::Malformed)?;
+    let length = u16::try_from(V4 + payload).map_err(|_| Reason::Untranslatable)?;
     let (ident, flags) = match fragment {
         Some(Fragment { offset, more, ident }) => {
             (ident as u16, offset >> 3 | if more { MORE } else { 0 })
@@ -77,28 +77,28 @@ pub(super) fn translate(
     prefix: &Prefix,
     ident: u16,
     message: &mut Vec<u8>,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, Reason> {
     let head = head(ip, prefix, ident, false)?;
     let (old, payload) = ip.split_at_mut(head.replaced);
     let payload = &mut payload[..head.payload];
     match head.protocol {
         ICMP => {
             let &[kind, code, .., a, b, c, d] =
-                payload.first_chunk::<MESSAGE>().ok_or(Refused::Malformed)?;
+                payload.first_chunk::<MESSAGE>().ok_or(Reason::Malformed)?;
             if echo(payload, old, head.payload) {
                 return Ok(Outcome::Header(head));
             }
             let mut sum = pseudo(old, head.payload);
             sum.add_bytes(payload);
             if !sum.is_valid() {
-                return Err(Refused::Malformed);
+                return Err(Reason::Malformed);
             }
             let fields = (kind, code, u32::from_be_bytes([a, b, c, d]));
             error(fields, &payload[MESSAGE..], head, prefix, message)
         }
         // There are no datagrams without a checksum.
         UDP if !head.is_later && payload.get(6..8).is_none_or(|check| check == [0, 0]) => {
-            Err(Refused::Malformed)
+            Err(Reason::Malformed)
         }
         _ => {
             if !head.is_later {
@@ -131,12 +131,12 @@ fn error(
     mut head: Head,
     prefix: &Prefix,
     message: &mut Vec<u8>,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, Reason> {
     let quoted = quoted_v6(fields).and_then(|told| quoted.get(..told)).unwrap_or(quoted);
-    let next = *quoted.get(6).ok_or(Refused::Malformed)?;
+    let next = *quoted.get(6).ok_or(Reason::Malformed)?;
     let has_fragment = IpProtocol(next) == IpProtocol::FRAGMENT;
     let shorter = V6 - V4 + if has_fragment { FRAGMENT_HEADER } else { 0 };
-    let (kind, code, rest) = error_v4(fields, shorter as u32).ok_or(Refused::Untranslatable)?;
+    let (kind, code, rest) = error_v4(fields, shorter as u32).ok_or(Reason::Untranslatable)?;
     message.clear();
     message.extend_from_slice(&[kind, code, 0, 0]);
     message.extend_from_slice(&rest.to_be_bytes());
@@ -152,7 +152,7 @@ fn error(
 }
 
 /// Adds a quoted packet to a message. It may be shorter than its length field.
-fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refused> {
+fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Reason> {
     let head = head(ip, prefix, 0, true)?;
     message.extend_from_slice(head.bytes());
     let start = message.len();
@@ -161,7 +161,7 @@ fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refuse
     let payload = &mut message[start..];
     if head.protocol == ICMP {
         // No error is about an error.
-        return if echo(payload, ip, head.payload) { Ok(()) } else { Err(Refused::Untranslatable) };
+        return if echo(payload, ip, head.payload) { Ok(()) } else { Err(Reason::Untranslatable) };
     }
     if !head.is_later {
         readdress(payload, head.protocol, &ip[8..V6], &head.bytes[12..V4]);

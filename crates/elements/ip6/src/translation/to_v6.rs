@@ -3,8 +3,8 @@
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{
-    FRAGMENT_HEADER, Head, ICMP, ICMP6, IGMP, LEAST_MTU, MESSAGE, Outcome, Prefix, Refused, UDP,
-    V4, V6, exchange, get16,
+    FRAGMENT_HEADER, Head, ICMP, ICMP6, IGMP, LEAST_MTU, MESSAGE, Outcome, Prefix, Reason, UDP, V4,
+    V6, exchange, get16,
     icmp::{echo_v6, error_v6, quoted_v4},
     put16, readdress, v6_at,
 };
@@ -15,8 +15,8 @@ const OFFSET: u16 = 0x1fff;
 const SOURCE_ROUTES: [u8; 2] = [131, 137];
 
 /// The header for an IPv4 packet, which may be cut off where it is `quoted`.
-fn head(ip: &[u8], prefix: &Prefix, quoted: bool) -> Result<Head, Refused> {
-    let first = ip.first_chunk::<V4>().ok_or(Refused::Malformed)?;
+fn head(ip: &[u8], prefix: &Prefix, quoted: bool) -> Result<Head, Reason> {
+    let first = ip.first_chunk::<V4>().ok_or(Reason::Malformed)?;
     let (header, total) = (usize::from(first[0] & 15) * 4, usize::from(get16(first, 2)));
     let sound = first[0] >> 4 == 4
         && header >= V4
@@ -24,23 +24,23 @@ fn head(ip: &[u8], prefix: &Prefix, quoted: bool) -> Result<Head, Refused> {
         && ip.len() >= header
         && (quoted || total <= ip.len());
     if !sound {
-        return Err(Refused::Malformed);
+        return Err(Reason::Malformed);
     }
     let [source, destination] =
         [12, 16].map(|at| first[at..].first_chunk::<4>().copied().unwrap_or_default());
     let is_host = |[a, ..]: [u8; 4]| a != 0 && a != 127 && a < 224;
     if !is_host(source) || !is_host(destination) {
-        return Err(Refused::Address);
+        return Err(Reason::Address);
     }
     if is_routed(&ip[V4..header]) {
-        return Err(Refused::Untranslatable);
+        return Err(Reason::Untranslatable);
     }
     let flags = get16(first, 6);
     let is_fragment = flags & (MORE | OFFSET) != 0;
     let protocol = match first[9] {
         // The checksum of fragments cannot be verified.
-        ICMP if is_fragment => return Err(Refused::Untranslatable),
-        IGMP => return Err(Refused::Untranslatable),
+        ICMP if is_fragment => return Err(Reason::Untranslatable),
+        IGMP => return Err(Reason::Untranslatable),
         ICMP => ICMP6,
         other => other,
     };
@@ -85,29 +85,29 @@ pub(super) fn translate(
     ip: &mut [u8],
     prefix: &Prefix,
     message: &mut Vec<u8>,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, Reason> {
     let head = head(ip, prefix, false)?;
     let (old, payload) = ip.split_at_mut(head.replaced);
     let payload = &mut payload[..head.payload];
     match head.protocol {
         ICMP6 => {
             let &[kind, code, .., a, b, c, d] =
-                payload.first_chunk::<MESSAGE>().ok_or(Refused::Malformed)?;
+                payload.first_chunk::<MESSAGE>().ok_or(Reason::Malformed)?;
             if echo(payload, &head) {
                 return Ok(Outcome::Header(head));
             }
             if !checksum::verify(payload) {
-                return Err(Refused::Malformed);
+                return Err(Reason::Malformed);
             }
             let fields = (kind, code, u32::from_be_bytes([a, b, c, d]));
             error(fields, &payload[MESSAGE..], head, prefix, message)
         }
         UDP if !head.is_later => {
-            let check = payload.get(6..8).ok_or(Refused::Malformed)?;
+            let check = payload.get(6..8).ok_or(Reason::Malformed)?;
             if check == [0, 0] {
                 // IPv6 has no datagrams without one; that of a piece is unknown.
                 if head.is_fragment {
-                    return Err(Refused::Untranslatable);
+                    return Err(Reason::Untranslatable);
                 }
                 let (source, destination) = (v6_at(&head.bytes, 8), v6_at(&head.bytes, 24));
                 let mut sum =
@@ -148,9 +148,9 @@ fn error(
     mut head: Head,
     prefix: &Prefix,
     message: &mut Vec<u8>,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, Reason> {
     let length = quoted.get(..V4).map_or(0, |header| get16(header, 2));
-    let (kind, code, rest) = error_v6(fields, length).ok_or(Refused::Untranslatable)?;
+    let (kind, code, rest) = error_v6(fields, length).ok_or(Reason::Untranslatable)?;
     let quoted = quoted_v4(fields).and_then(|told| quoted.get(..told)).unwrap_or(quoted);
     message.clear();
     message.extend_from_slice(&[kind, code, 0, 0]);
@@ -165,7 +165,7 @@ fn error(
 }
 
 /// Adds a quoted packet to a message. It may be shorter than its length field.
-fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refused> {
+fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Reason> {
     let head = head(ip, prefix, true)?;
     message.extend_from_slice(head.bytes());
     let start = message.len();
@@ -174,7 +174,7 @@ fn quote(ip: &[u8], prefix: &Prefix, message: &mut Vec<u8>) -> Result<(), Refuse
     let payload = &mut message[start..];
     if head.protocol == ICMP6 {
         // No error is about an error.
-        return if echo(payload, &head) { Ok(()) } else { Err(Refused::Untranslatable) };
+        return if echo(payload, &head) { Ok(()) } else { Err(Reason::Untranslatable) };
     }
     if !head.is_later {
         readdress(payload, head.protocol, &ip[12..V4], &head.bytes[8..V6]);

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use linerate_elements::library;
 use linerate_graph::{
-    Class, Console, Context, Element, Handler, HandlerResult, Library, Options, Router,
-    lang::Globals, load,
+    Class, Console, Context, DropReason, Element, Handler, HandlerResult, Library, NoBuffer,
+    Options, Router, lang::Globals, load,
 };
 use linerate_memory::{Arena, Frame};
 
@@ -254,14 +254,19 @@ impl Element for Vary {
 }
 
 /// Turns packets into replies of the neighbours that they were for.
-const REPLY: Class =
-    Class { name: "Reply", ports: "1/1", make: |_| Box::new(Reply), ..Class::here() };
+const REPLY: Class = Class {
+    name: "Reply",
+    ports: "1/1",
+    drops: NoBuffer::REASONS,
+    make: |_| Box::new(Reply),
+    ..Class::here()
+};
 
 struct Reply;
 
 impl Element for Reply {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, 0);
+        cx.unshare::<NoBuffer>(frame);
         let arena = cx.pool.arena();
         for slot in frame.slots_mut() {
             let neighbour = arena.meta(slot).destination;

@@ -13,8 +13,8 @@ use std::{
 
 use linerate_elements::library;
 use linerate_graph::{
-    Arg, Class, Console, Context, Element, Handler, HandlerResult, Library, Merge, Options, Plan,
-    Processing, Router, lang::Globals, load,
+    Arg, Class, Console, Context, DropReason, Element, Handler, HandlerResult, Library, Merge,
+    NoBuffer, Options, Plan, Processing, Router, lang::Globals, load,
 };
 use linerate_memory::{Arena, Frame};
 
@@ -643,6 +643,7 @@ const VIA: Class = Class {
     name: "Via",
     ports: "1/1",
     args: &[Arg::required("QUEUE", "number", "the queue")],
+    drops: NoBuffer::REASONS,
     make: |make| Box::new(Via(make.need("QUEUE"))),
     ..Class::here()
 };
@@ -652,7 +653,7 @@ struct Via(u32);
 impl Element for Via {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         // Copies share their bytes.
-        cx.unshare(frame, 0);
+        cx.unshare::<NoBuffer>(frame);
         cx.pool.arena().for_each_mut(frame, |bytes| {
             let before = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
             let after = before.wrapping_mul(101).wrapping_add(self.0);

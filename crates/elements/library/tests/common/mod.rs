@@ -6,8 +6,8 @@ pub(crate) mod bed;
 use std::time::Duration;
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerRef, HandlerResult,
-    Library, Next, Plan,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerRef,
+    HandlerResult, Library, Next, Plan,
     lang::{Globals, config::shift_word},
     load,
 };
@@ -161,12 +161,16 @@ pub(crate) const PIN: Class = Class {
     ..Class::here()
 };
 
+/// lost on purpose
+#[derive(Clone, Copy, DropReason)]
+struct OnPurpose;
+
 /// Takes the packet of that number out.
 const LOSE: Class = Class {
     name: "Lose",
     ports: "1/1",
     args: &[Arg::required("NTH", "number", "which one")],
-    drops: &["lost on purpose"],
+    drops: OnPurpose::REASONS,
     make: |make| Box::new(Lose(make.need("NTH"))),
     ..Class::here()
 };
@@ -183,7 +187,7 @@ impl Element for Lose {
             },
             |slot| lost.push(slot),
         );
-        lost.into_iter().for_each(|slot| cx.drop_packet(slot, 0));
+        lost.into_iter().for_each(|slot| cx.drop_packet(slot, OnPurpose));
     }
 }
 

@@ -1,7 +1,8 @@
 //! `Classifier`: selects the output by patterns of bytes.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Right,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Right,
 };
 use linerate_memory::Frame;
 
@@ -24,7 +25,7 @@ pub(super) const CLASS: Class = Class {
     processing: "h/h",
     args: &[Arg::rest("PATTERN", "pattern", "what packets for the output have; one per output")],
     handlers: &[Handler::read("program", "the steps by which packets are classified").flags(".")],
-    drops: &["no pattern matches"],
+    drops: Reason::REASONS,
     cost: "Every word looked at is read once per packet; the steps of a program of up to 24 are \
         decided for sixteen packets at a time without branches. Where the first word decides \
         about all packets of a frame, the others are not read; behind a frame where it does not, \
@@ -37,7 +38,12 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-const UNMATCHED: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no pattern matches
+    Unmatched,
+}
 
 struct Classifier {
     matcher: Matcher,
@@ -72,7 +78,7 @@ impl Classifier {
 
 impl Element for Classifier {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        self.matcher.send(cx, frame, UNMATCHED);
+        self.matcher.send(cx, frame, Reason::Unmatched);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {

@@ -9,7 +9,7 @@
 //! with a bit for each ([`bits`](super::bits)). Rules that fit none of these, short frames, and
 //! packets too short for some step, are walked through the program step by step.
 
-use linerate_graph::Context;
+use linerate_graph::{Context, DropReason};
 use linerate_memory::{Arena, Frame, HeaderCache};
 
 use super::{
@@ -161,7 +161,7 @@ impl Matcher {
     /// Sends each packet by its output; those that go nowhere are dropped for
     /// `reason`.
     #[inline]
-    pub(crate) fn send(&mut self, cx: &mut Context, frame: &mut Frame, reason: usize) {
+    pub(crate) fn send<R: DropReason>(&mut self, cx: &mut Context, frame: &mut Frame, reason: R) {
         let partial = self.partial;
         let answers = self.run(cx.pool.arena(), frame, &mut cx.header_cache);
         if !(partial && answers.contains(&NEVER)) {

@@ -1,8 +1,8 @@
 //! `IPClassifier`: selects the output by expressions.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Plan,
-    Right, Scope,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Plan, Right, Scope,
 };
 use linerate_memory::Frame;
 
@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
         "what packets for the output are; one per output",
     )],
     handlers: &[super::PROGRAM],
-    drops: &["no expression holds"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: super::COST,
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIPHeader(14)\n  \
@@ -37,7 +37,12 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-const UNMATCHED: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no expression holds
+    Unmatched,
+}
 
 /// The expression of an output.
 const PATTERN: Handler = Handler::value("pattern", "the expression of an output");
@@ -88,7 +93,7 @@ fn matcher(rules: &Rules, plan: &Plan, frame_limit: usize) -> Matcher {
 
 impl Element for IpClassifier {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        self.matcher.send(cx, frame, UNMATCHED);
+        self.matcher.send(cx, frame, Reason::Unmatched);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {

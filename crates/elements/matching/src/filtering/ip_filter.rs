@@ -1,7 +1,8 @@
 //! `IPFilter`: forwards or drops packets by the first rule that holds.
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, HandlerError, HandlerResult, Right, Scope,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, HandlerError, HandlerResult, Right,
+    Scope,
 };
 use linerate_memory::Frame;
 
@@ -27,7 +28,7 @@ pub(super) const CLASS: Class = Class {
     processing: "h/h",
     args: &[Arg::rest("RULE", "action and expression", "`allow src net 10.0.0.0/8 and tcp`")],
     handlers: &[super::PROGRAM],
-    drops: &["denied"],
+    drops: Reason::REASONS,
     annotates: true,
     cost: super::COST,
     example: "InfiniteSource(LIMIT 10, STOP true) -> MarkIPHeader(14)\n  \
@@ -37,7 +38,12 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-const DENIED: usize = 0;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// denied
+    Denied,
+}
 
 struct IpFilter {
     matcher: Matcher,
@@ -59,7 +65,7 @@ impl IpFilter {
 
 impl Element for IpFilter {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        self.matcher.send(cx, frame, DENIED);
+        self.matcher.send(cx, frame, Reason::Denied);
     }
 
     fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {

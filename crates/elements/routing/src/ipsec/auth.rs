@@ -2,22 +2,33 @@
 
 use hmac::Mac as _;
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Exit, Handler, HandlerError, HandlerResult,
-    Reads, Verdict, Writes,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
+    HandlerResult, NoBuffer, Reads, Verdict, Writes,
 };
 use linerate_kit::log_once::LogOnce;
 use linerate_memory::Frame;
 use sha1::{Digest as _, Sha1};
 
 use super::{
-    DIGEST, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
+    DIGEST, FAMILY,
     association::{Association, AssociationCache},
     esp,
 };
 
-/// Drop reasons behind the common ones.
-const TOO_LONG: usize = 3;
-const WRONG: usize = 4;
+/// Drop reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no security association
+    NoAssociation,
+    /// too short
+    Short,
+    /// longer than a buffer
+    TooLong,
+    /// wrong digest
+    Wrong,
+}
 
 pub(super) const HMAC: Class = Class {
     name: "IPsecAuthHMACSHA1",
@@ -30,13 +41,7 @@ pub(super) const HMAC: Class = Class {
     args: &[Arg::required("VERIFY", "1 or 0", "whether to check; 0: to put it there")],
     handlers: &[Handler::count("drops", "packets whose digest was wrong")],
     annotates: true,
-    drops: &[
-        "no buffer",
-        "no security association",
-        "too short",
-        "longer than a buffer",
-        "wrong digest",
-    ],
+    drops: Reason::REASONS,
     cost: "The packet, some 3 cycles per byte where the processor has instructions for SHA-1.",
     example: esp::EXAMPLE,
     make: |make| Box::new(Auth::new(make, DigestKind::Hmac)),
@@ -82,23 +87,23 @@ impl Auth {
 }
 
 impl DigestKind {
-    fn digest(self, by: Option<&Association>, bytes: &[u8]) -> Result<[u8; DIGEST], Exit> {
+    fn digest(self, by: Option<&Association>, bytes: &[u8]) -> Result<[u8; DIGEST], Exit<Reason>> {
         let whole: [u8; 20] = match self {
             DigestKind::Plain => Sha1::digest(bytes).into(),
             DigestKind::Hmac => {
-                let mut mac = by.ok_or(Exit::Drop(NO_ASSOCIATION))?.hmac.clone();
+                let mut mac = by.ok_or(Exit::Drop(Reason::NoAssociation))?.hmac.clone();
                 mac.update(bytes);
                 mac.finalize().into_bytes().into()
             }
         };
-        whole.first_chunk().copied().ok_or(Exit::Drop(SHORT))
+        whole.first_chunk().copied().ok_or(Exit::Drop(Reason::Short))
     }
 
     /// Whether a digest is right, in a time that does not tell where it is not.
-    fn check(self, by: Option<&Association>, bytes: &[u8], digest: &[u8]) -> Verdict {
+    fn check(self, by: Option<&Association>, bytes: &[u8], digest: &[u8]) -> Verdict<Reason> {
         let right = self.digest(by, bytes)?;
         let differs = right.iter().zip(digest).fold(0, |differs, (a, b)| differs | (a ^ b));
-        if differs == 0 { Ok(()) } else { Err(Exit::ErrorOutput(WRONG)) }
+        if differs == 0 { Ok(()) } else { Err(Exit::ErrorOutput(Reason::Wrong)) }
     }
 }
 
@@ -107,20 +112,21 @@ impl Element for Auth {
         let Auth { kind, verifies, ref mut known, .. } = *self;
         let mut wrong = 0;
         if verifies {
-            cx.retain::<Reads>(frame, NO_BUFFER, |packet| {
+            cx.retain::<Reads, Reason>(frame, |packet| {
                 let by = known.for_packet(packet.meta());
                 let (bytes, digest) =
-                    packet.bytes().split_last_chunk::<DIGEST>().ok_or(Exit::Drop(SHORT))?;
-                kind.check(by, bytes, digest)
-                    .inspect_err(|exit| wrong += u64::from(*exit == Exit::ErrorOutput(WRONG)))?;
+                    packet.bytes().split_last_chunk::<DIGEST>().ok_or(Exit::Drop(Reason::Short))?;
+                kind.check(by, bytes, digest).inspect_err(|exit| {
+                    wrong += u64::from(*exit == Exit::ErrorOutput(Reason::Wrong))
+                })?;
                 packet.truncate(packet.len() - DIGEST);
                 Ok(())
             });
         } else {
-            cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+            cx.retain::<Writes, Reason>(frame, |packet| {
                 let digest = kind.digest(known.for_packet(packet.meta()), packet.bytes())?;
                 if !packet.append(DIGEST) {
-                    return Err(Exit::Drop(TOO_LONG));
+                    return Err(Exit::Drop(Reason::TooLong));
                 }
                 if let Some(end) = packet.bytes_mut().last_chunk_mut() {
                     *end = digest;

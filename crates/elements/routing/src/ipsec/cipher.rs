@@ -9,14 +9,27 @@ use aes::{
     cipher::{Array, BlockCipherDecrypt as _, BlockCipherEncrypt as _},
 };
 use des::Des;
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Exit, Writes};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, NoBuffer, Writes,
+};
 use linerate_memory::Frame;
 
 use super::{
-    DIGEST, DROPS, ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
+    DIGEST, ESP, FAMILY,
     association::{Association, AssociationCache},
     esp,
 };
+
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no security association
+    NoAssociation,
+    /// too short
+    Short,
+}
 
 pub(super) const AES: Class = Class {
     name: "IPsecAES",
@@ -28,7 +41,7 @@ pub(super) const AES: Class = Class {
     ports: "1/1",
     args: &[Arg::required("ENCRYPT", "1 or 0", "whether to encrypt; 0: to decrypt")],
     annotates: true,
-    drops: DROPS,
+    drops: Reason::REASONS,
     cost: "The packet, with the processor's instructions for AES where it has them.",
     example: esp::EXAMPLE,
     make: |make| Box::new(Blocks { cipher: Cipher::Aes, ..Blocks::new(make) }),
@@ -150,15 +163,15 @@ impl Element for Blocks {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let Blocks { cipher, encrypts, ref mut known } = *self;
         let mut unknown = 0;
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, Reason>(frame, |packet| {
             let association = known.for_packet(packet.meta()).ok_or_else(|| {
                 unknown += 1;
-                Exit::Drop(NO_ASSOCIATION)
+                Exit::Drop(Reason::NoAssociation)
             })?;
             let covered = cipher.covers(packet.len());
             let (header, payload) =
-                packet.bytes_mut().split_at_mut_checked(ESP).ok_or(Exit::Drop(SHORT))?;
-            let payload = payload.get_mut(..covered).ok_or(Exit::Drop(SHORT))?;
+                packet.bytes_mut().split_at_mut_checked(ESP).ok_or(Exit::Drop(Reason::Short))?;
+            let payload = payload.get_mut(..covered).ok_or(Exit::Drop(Reason::Short))?;
             cipher.apply(association, payload, link(&header[LINK..]), encrypts);
             Ok(())
         });

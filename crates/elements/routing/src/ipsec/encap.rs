@@ -1,9 +1,11 @@
 //! `IPsecEncap`: the IP header of a tunnel's packets.
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Exit, Right, Writes};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, NoBuffer, Right, Writes,
+};
 use linerate_memory::Frame;
 
-use super::{FAMILY, NO_BUFFER};
+use super::FAMILY;
 use linerate_kit::{
     annotations::set_fix_ip_source,
     ip::{LEAST, PROTOCOL, TTL},
@@ -11,7 +13,13 @@ use linerate_kit::{
 };
 
 /// Drop reason.
-const TOO_LONG: usize = 1;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// longer than a buffer
+    TooLong,
+}
 
 pub(super) const CLASS: Class = Class {
     name: "IPsecEncap",
@@ -24,7 +32,7 @@ pub(super) const CLASS: Class = Class {
     ports: "1/1",
     args: &[Arg::required("PROTO", "protocol", "what the packets are: 50 for ESP")],
     annotates: true,
-    drops: &["no buffer", "longer than a buffer"],
+    drops: Reason::REASONS,
     cost: "One pass: the line in front of the packet and a line of annotations.",
     example: "InfiniteSource(LIMIT 10, STOP true) -> SetIPAddress(1.0.0.1) -> IPsecEncap(50) \
         -> FixIPSrc(2.0.0.1) -> Discard;",
@@ -50,8 +58,8 @@ impl Encap {
 
 impl Element for Encap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
-            self.header.put(packet, 0).ok_or(Exit::Drop(TOO_LONG))?;
+        cx.retain::<Writes, Reason>(frame, |packet| {
+            self.header.put(packet, 0).ok_or(Exit::Drop(Reason::TooLong))?;
             set_fix_ip_source(packet.meta_mut(), 1);
             Ok(())
         });

@@ -5,12 +5,13 @@ use aes::{
     cipher::{BlockCipherEncrypt as _, KeyInit as _},
 };
 use linerate_graph::{
-    Arguments, Class, Context, Element, ElementBuilder, Exit, Step, Verdict, Writes,
+    Arguments, Class, Context, DropReason, Element, ElementBuilder, Exit, NoBuffer, Step, Verdict,
+    Writes,
 };
 use linerate_memory::{Frame, PacketMut};
 
 use super::{
-    ESP, FAMILY, NO_ASSOCIATION, NO_BUFFER, SHORT,
+    ESP, FAMILY,
     association::{AssociationCache, Replay},
 };
 use linerate_kit::{
@@ -19,10 +20,34 @@ use linerate_kit::{
     random::Random,
 };
 
-/// Drop reasons behind the common ones.
-const TOO_LONG: usize = 3;
-const REPLAYED: usize = 3;
-const PADDING: usize = 4;
+/// Drop reason of `IPsecESPEncap`.
+#[derive(Clone, Copy, DropReason)]
+enum EncapReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no security association
+    NoAssociation,
+    /// too short
+    #[expect(dead_code, reason = "only `UnencapReason` has it; the counter stays")]
+    Short,
+    /// longer than a buffer
+    TooLong,
+}
+
+/// Drop reason of `IPsecESPUnencap`.
+#[derive(Clone, Copy, DropReason)]
+enum UnencapReason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// no security association
+    NoAssociation,
+    /// too short
+    Short,
+    /// replayed
+    Replayed,
+    /// wrong padding
+    Padding,
+}
 
 pub(super) const ENCAP: Class = Class {
     name: "IPsecESPEncap",
@@ -33,7 +58,6 @@ pub(super) const ENCAP: Class = Class {
         IPsecAES come next.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "no security association", "too short", "longer than a buffer"],
     cost: "The lines in front of the packet and behind it; a block of AES for its first bytes.",
     example: EXAMPLE,
     ..Encap::CLASS
@@ -44,7 +68,7 @@ pub(super) const UNENCAP: Class = Class {
     summary: "takes the ESP header and the padding off packets",
     description: "Packets that have come before, are too old to know, or whose padding is wrong are \
         dropped, with a message each. Sequence numbers up to 64 below the newest can be known.",
-    drops: &["no buffer", "no security association", "too short", "replayed", "wrong padding"],
+    drops: UnencapReason::REASONS,
     cost: "The packet's first and last line; a lock that only workers of the same tunnel contend \
         for.",
     args: &[],
@@ -106,17 +130,17 @@ fn protocol(packet: &PacketMut<'_>) -> u8 {
     header.and_then(|header| header.get(PROTOCOL)).copied().unwrap_or_default()
 }
 
-impl Step for Encap {
+impl Step<Writes, EncapReason> for Encap {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
-        let association = self.known.for_packet(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<EncapReason> {
+        let association = self.known.for_packet(packet.meta()).ok_or(EncapReason::NoAssociation)?;
         let sequence = association.next();
         let index = parameters_index(packet.meta());
         let protocol = protocol(packet);
         let length = packet.len();
         let padding = (BLOCK - (length + 2) % BLOCK) % BLOCK;
         if !packet.append(padding + 2) || !packet.prepend(ESP) {
-            return Err(Exit::Drop(TOO_LONG));
+            return Err(Exit::Drop(EncapReason::TooLong));
         }
         let first = self.first_bytes();
         let bytes = packet.bytes_mut();
@@ -154,24 +178,24 @@ fn padding(bytes: &[u8]) -> Result<usize, &'static str> {
 impl Element for Unencap {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
         let mut said = String::new();
-        cx.retain::<Writes>(frame, NO_BUFFER, |packet| {
+        cx.retain::<Writes, UnencapReason>(frame, |packet| {
             let association =
-                self.known.for_packet(packet.meta()).ok_or(Exit::Drop(NO_ASSOCIATION))?;
+                self.known.for_packet(packet.meta()).ok_or(UnencapReason::NoAssociation)?;
             let (header, payload) =
-                packet.bytes().split_first_chunk::<ESP>().ok_or(Exit::Drop(SHORT))?;
+                packet.bytes().split_first_chunk::<ESP>().ok_or(UnencapReason::Short)?;
             let wrong = match association.receive(u32::from_be_bytes(get_four(header, 4))) {
                 Replay::New => "",
-                Replay::Zero => return Err(Exit::Drop(REPLAYED)),
+                Replay::Zero => return Err(Exit::Drop(UnencapReason::Replayed)),
                 Replay::TooOld => "This packet is too old to be accepted",
                 Replay::Seen => "This packet is already seen...",
             };
             if !wrong.is_empty() {
                 said += &format!("Replay protection: {wrong}\n");
-                return Err(Exit::Drop(REPLAYED));
+                return Err(Exit::Drop(UnencapReason::Replayed));
             }
             let padding = padding(payload).map_err(|wrong| {
                 said += &format!("{wrong}\n");
-                Exit::Drop(PADDING)
+                Exit::Drop(UnencapReason::Padding)
             })?;
             packet.truncate(packet.len() - padding);
             packet.pull(ESP);

@@ -39,12 +39,6 @@ const ESP: usize = 16;
 /// Bytes of the digest behind a packet.
 const DIGEST: usize = 12;
 
-/// Drop reasons that elements have in common.
-const NO_BUFFER: usize = 0;
-const NO_ASSOCIATION: usize = 1;
-const DROPS: &[&str] = &["no buffer", "no security association", "too short"];
-const SHORT: usize = 2;
-
 pub(crate) use esp::EXAMPLE;
 
 const SA_TABLE: Class = Class {

@@ -1,11 +1,12 @@
 //! The classes for IPv4.
 
-use linerate_graph::{Arg, Class, Handler, Right};
+use linerate_graph::{Arg, Class, DropReason, Handler, Right};
 
 use super::{
     FAMILY,
     element::{IpLookup, NoRoute, Style},
     list::Order,
+    sending::Reason,
 };
 
 const ARGS: &[Arg] = &[Arg::rest(
@@ -53,7 +54,7 @@ pub(super) const BASE: Class = Class {
     processing: "h/h",
     args: ARGS,
     annotates: true,
-    drops: &["no route", "no buffer"],
+    drops: Reason::REASONS,
     cost: COST,
     ..Class::here()
 };

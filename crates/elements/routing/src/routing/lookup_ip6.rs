@@ -9,8 +9,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Inert,
-    Ipv6OrPrefix, OffWorker, Right, Scope, Value, parse_integer,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
+    Inert, Ipv6OrPrefix, OffWorker, Right, Scope, Value, parse_integer,
 };
 use linerate_lookup::prefix::Address;
 use linerate_memory::Frame;
@@ -22,7 +22,7 @@ use super::{
     handlers::{full, lines},
     list::Order,
     route::{Route, parse_several, several_text},
-    sending::Sending,
+    sending::{Reason, Sending},
     table::Table,
 };
 use linerate_kit::address6;
@@ -56,7 +56,7 @@ pub(super) const CLASS: Class = Class {
             .off_worker(),
     ],
     annotates: true,
-    drops: &["no route", "no buffer"],
+    drops: Reason::REASONS,
     cost: "Addresses of a frame go down a poptrie together, level by level. 64 MiB for the first 24 bits and \
         what the routes need, taken as it is touched; one table for all workers.",
     example: "InfiniteSource(LIMIT 10, STOP true)\n  \

@@ -1,6 +1,6 @@
 //! Lookup of destinations to outputs, a frame at a time.
 
-use linerate_graph::Context;
+use linerate_graph::{Context, DropReason, NoBuffer};
 use linerate_lookup::prefix::NextHop;
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::flow::extract_ip;
@@ -18,9 +18,14 @@ fn flow_hash(arena: &Arena, slot: &Slot) -> Option<u32> {
     Some((flow.key.hash64(0) >> 32) as u32)
 }
 
-/// Drop reasons, the same in all classes.
-const NO_ROUTE: usize = 0;
-const NO_BUFFER: usize = 1;
+/// Drop reason, the same in all classes.
+#[derive(Clone, Copy, DropReason)]
+pub(super) enum Reason {
+    /// no route
+    NoRoute,
+    #[from(NoBuffer)]
+    NoBuffer,
+}
 
 /// Buffers for the lookups of a frame.
 #[derive(Debug)]
@@ -64,7 +69,7 @@ impl<A: Family> Sending<A> {
         }
         if frame.has_shared() {
             // It may be others' destination too.
-            cx.unshare(frame, NO_BUFFER);
+            cx.unshare::<Reason>(frame);
             self.answer(cx, frame, table);
         }
         let arena = cx.pool.arena();
@@ -126,7 +131,7 @@ impl<A: Family> Sending<A> {
             Some((_, NO_OUTPUT)) => {
                 let dropped = frame.len();
                 pool.give(frame);
-                return cx.count_drops(NO_ROUTE, dropped);
+                return cx.count_drops(Reason::NoRoute, dropped);
             }
             Some((_, output)) => return out.emit_frame(output as usize, frame),
             None if !self.has_unrouted => return out.distribute(frame, &self.outputs),
@@ -141,6 +146,6 @@ impl<A: Family> Sending<A> {
                 pool.give_one(slot);
             }
         });
-        cx.count_drops(NO_ROUTE, dropped);
+        cx.count_drops(Reason::NoRoute, dropped);
     }
 }

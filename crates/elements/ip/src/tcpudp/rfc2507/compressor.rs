@@ -1,17 +1,26 @@
 //! `RFC2507Comp`: compresses TCP/IP headers.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::{ANY, COMPRESSED, CONNECTIONS, FULL, HEADERS, Headers, change::Change};
 use crate::tcpudp::FAMILY;
 use linerate_kit::{
-    ip::{FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NO_HEADER, PROTOCOL, SOURCE, get16},
+    ip::{FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NoHeader, PROTOCOL, SOURCE, get16},
     random::Random,
 };
 
 /// Drop reason.
-const TOO_LONG: usize = 2;
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    #[from(NoHeader)]
+    NoHeader,
+    /// longer than a buffer
+    TooLong,
+}
+
 const TCP: u8 = 6;
 /// Offset of the TCP flags, and the mask and value of compressible segments.
 const FLAGS: usize = LEAST + 13;
@@ -35,7 +44,6 @@ pub(in crate::tcpudp) const CLASS: Class = Class {
         Workers share the 14 connections out among themselves.",
     ports: "1/1",
     annotates: true,
-    drops: &["no buffer", "no IP header", "longer than a buffer"],
     order_dependent: true,
     cost: "The headers of a packet, and those of 14 connections that it is looked for among.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
@@ -65,9 +73,9 @@ fn compressible(bytes: &[u8]) -> Option<Headers> {
 
 /// Puts bytes in front of a packet.
 #[inline]
-fn put<const N: usize>(packet: &mut PacketMut<'_>, bytes: [u8; N]) -> Verdict {
+fn put<const N: usize>(packet: &mut PacketMut<'_>, bytes: [u8; N]) -> Verdict<Reason> {
     if !packet.prepend(N) {
-        return Err(Exit::Drop(TOO_LONG));
+        return Err(Exit::Drop(Reason::TooLong));
     }
     packet.bytes_mut()[..N].copy_from_slice(&bytes);
     Ok(())
@@ -93,11 +101,11 @@ impl Compressor {
     }
 }
 
-impl Step for Compressor {
+impl Step<Writes, Reason> for Compressor {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         if packet.network() != 0 {
-            return Err(Exit::Drop(NO_HEADER));
+            return Err(Exit::Drop(Reason::NoHeader));
         }
         let Some(headers) = compressible(packet.bytes()) else { return put(packet, [ANY]) };
         let length = packet.len();

@@ -1,6 +1,6 @@
 //! `RFC2507Decomp`: restores TCP/IP headers.
 
-use linerate_graph::{Arguments, Class, Exit, Step, Verdict};
+use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::{
@@ -9,11 +9,20 @@ use super::{
 };
 use crate::tcpudp::FAMILY;
 
-/// Drop reasons.
-const TOO_SHORT: usize = 1;
-const UNKNOWN: usize = 2;
-const TOO_LONG: usize = 3;
-const OTHER: usize = 4;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// too short
+    TooShort,
+    /// of a connection that is not known
+    Unknown,
+    /// longer than a buffer
+    TooLong,
+    /// not of a compressor
+    Other,
+}
 
 pub(in crate::tcpudp) const CLASS: Class = Class {
     name: "RFC2507Decomp",
@@ -23,13 +32,6 @@ pub(in crate::tcpudp) const CLASS: Class = Class {
         have come are dropped. What goes on begins with an IP header, which CheckIPHeader looks for. \
         Each worker knows the connections of the packets that come to it.",
     ports: "1/1",
-    drops: &[
-        "no buffer",
-        "too short",
-        "of a connection that is not known",
-        "longer than a buffer",
-        "not of a compressor",
-    ],
     order_dependent: true,
     cost: "The headers of a packet, and a checksum of 20 bytes.",
     example: "FromIPSummaryDump(STOP true, FIELDS ip_src ip_proto, DATA \"1.0.0.1 T\") \
@@ -44,39 +46,39 @@ struct Decompressor {
 }
 
 impl Decompressor {
-    fn connection(&mut self, number: u8) -> Result<&mut Option<Headers>, Exit> {
+    fn connection(&mut self, number: u8) -> Result<&mut Option<Headers>, Exit<Reason>> {
         let known = self.known.get_mut(usize::from(number)).filter(|_| number > 0);
-        known.ok_or(Exit::Drop(UNKNOWN))
+        known.ok_or(Exit::Drop(Reason::Unknown))
     }
 }
 
-impl Step for Decompressor {
+impl Step<Writes, Reason> for Decompressor {
     #[inline]
-    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict {
+    fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         match *packet.bytes() {
-            [] | [_] => return Err(Exit::Drop(TOO_SHORT)),
+            [] | [_] => return Err(Exit::Drop(Reason::TooShort)),
             [ANY, ..] => {
                 packet.pull(1);
             }
             [FULL, number, ref rest @ ..] => {
-                let headers = *rest.first_chunk().ok_or(Exit::Drop(TOO_SHORT))?;
+                let headers = *rest.first_chunk().ok_or(Exit::Drop(Reason::TooShort))?;
                 *self.connection(number)? = Some(headers);
                 packet.pull(2);
             }
             [COMPRESSED, number, ref rest @ ..] => {
                 let known = self.connection(number)?;
-                let headers = known.as_mut().ok_or(Exit::Drop(UNKNOWN))?;
+                let headers = known.as_mut().ok_or(Exit::Drop(Reason::Unknown))?;
                 let mut next = *headers;
-                let change = apply(&mut next, rest).ok_or(Exit::Drop(TOO_SHORT))?;
+                let change = apply(&mut next, rest).ok_or(Exit::Drop(Reason::TooShort))?;
                 let length = HEADERS + rest.len() - change;
-                finish(&mut next, length).ok_or(Exit::Drop(TOO_LONG))?;
+                finish(&mut next, length).ok_or(Exit::Drop(Reason::TooLong))?;
                 *headers = next;
                 if !packet.prepend(HEADERS - 2 - change) {
-                    return Err(Exit::Drop(TOO_LONG));
+                    return Err(Exit::Drop(Reason::TooLong));
                 }
                 packet.bytes_mut()[..HEADERS].copy_from_slice(&next);
             }
-            _ => return Err(Exit::Drop(OTHER)),
+            _ => return Err(Exit::Drop(Reason::Other)),
         }
         Ok(())
     }

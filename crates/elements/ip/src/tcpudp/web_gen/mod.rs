@@ -13,7 +13,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Ipv4OrPrefix, Ipv4Prefix};
+use linerate_graph::{
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Ipv4OrPrefix, Ipv4Prefix, NoBuffer,
+};
 use linerate_kit::{ip::LEAST, random::Random};
 use linerate_memory::{Frame, Slot};
 
@@ -23,9 +25,14 @@ use self::{
 };
 use super::FAMILY;
 
-/// Drop reasons.
-const NO_BUFFER: usize = 0;
-const USED: usize = 1;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// segment that is not answered
+    Used,
+}
 
 const TIMER: u32 = 0;
 /// Period of the timer.
@@ -58,7 +65,7 @@ pub(super) const CLASS: Class = Class {
         Arg::required("DST", "IP address", "the server"),
         Arg::required("RATE", "connections per second", "at most 100,000"),
     ],
-    drops: &["no buffer", "segment that is not answered"],
+    drops: Reason::REASONS,
     annotates: true,
     prints: true,
     cost: "A timer every millisecond; a lock per frame, and a look at a table per packet.",
@@ -284,7 +291,7 @@ impl WebGen {
     /// Sends a segment in a new packet.
     fn send(cx: &mut Context, state: &mut State, frame: &mut Frame, sent: &Sent) {
         if cx.pool.take(frame, 1, sent.length()) == 0 {
-            return cx.count_drops(NO_BUFFER, 1);
+            return cx.count_drops(Reason::NoBuffer, 1);
         }
         cx.begin_packets(frame);
         for slot in frame.slots_mut() {
@@ -342,11 +349,11 @@ impl Element for WebGen {
         for mut slot in came.drain(..) {
             let segment = Segment::parse(cx.pool.arena().packet(&slot));
             let Some(sent) = segment.and_then(|segment| state.answer(&segment, now)) else {
-                cx.drop_packet(slot, USED);
+                cx.drop_packet(slot, Reason::Used);
                 continue;
             };
             if !cx.unshare_one(&mut slot) || !cx.pool.arena().resize(&mut slot, sent.length()) {
-                cx.drop_packet(slot, NO_BUFFER);
+                cx.drop_packet(slot, Reason::NoBuffer);
                 continue;
             }
             state.write(cx, &mut slot, &sent);

@@ -12,7 +12,8 @@ use std::{
 };
 
 use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, Inert, OffWorker, Scope,
+    Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, Inert, NoBuffer, OffWorker,
+    Scope,
 };
 use linerate_memory::{Frame, Meta, Slot};
 
@@ -31,10 +32,16 @@ use handlers::Routes;
 use target::Target;
 use tunnels::Tunnels;
 
-/// Drop reasons.
-const NO_ROUTE: usize = 0;
-const NO_BUFFER: usize = 1;
-const UNKNOWN: usize = 2;
+/// Drop reason.
+#[derive(Clone, Copy, DropReason)]
+enum Reason {
+    /// no route
+    NoRoute,
+    #[from(NoBuffer)]
+    NoBuffer,
+    /// unknown security parameters index
+    Unknown,
+}
 
 /// Purposes of the outputs.
 const ARRIVED: i32 = 0;
@@ -75,7 +82,7 @@ pub(super) const CLASS: Class = Class {
             .off_worker(),
     ],
     annotates: true,
-    drops: &["no route", "no buffer", "unknown security parameters index"],
+    drops: Reason::REASONS,
     cost: "One or two memory accesses in a DIR-24-8 structure and one to the route, packet by packet.",
     example: ipsec::EXAMPLE,
     make: Lookup::make,
@@ -126,7 +133,7 @@ impl Lookup {
         bytes: &[u8],
         meta: &mut Meta,
         target: Option<Target>,
-    ) -> Result<usize, usize> {
+    ) -> Result<usize, Reason> {
         let address = || Ipv4Addr::from(get_four(&meta.destination, 0));
         let Some(Target { gateway, mut output, index, association }) = target else {
             let said = &cx.world().common::<ReportCount>().0;
@@ -134,7 +141,7 @@ impl Lookup {
                 let text = format!("IPsecRouteTable: no route for {}\n", address());
                 cx.console().report(&text);
             }
-            return Err(NO_ROUTE);
+            return Err(Reason::NoRoute);
         };
         match output {
             INTO_TUNNEL => {
@@ -151,7 +158,7 @@ impl Lookup {
                 let Some(association) = self.tunnels.association(index) else {
                     let index = index.cast_signed();
                     cx.console().report(&format!("Invalid SPI {index}, Dropping packet\n"));
-                    return Err(UNKNOWN);
+                    return Err(Reason::Unknown);
                 };
                 annotations::set_association(meta, association);
             }
@@ -166,7 +173,7 @@ impl Lookup {
 
 impl Element for Lookup {
     fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
-        cx.unshare(frame, NO_BUFFER);
+        cx.unshare::<Reason>(frame);
         let mut slots = std::mem::take(&mut self.slots);
         frame.drain_front(frame.len(), |slot| slots.push(slot));
         let targets = self.tunnels.targets();
