@@ -10,37 +10,37 @@ use crate::{
 /// A polling loop: each round takes at most `burst` waiting packets, lasts
 /// `per_burst` plus `per_packet` for each of them, and sends them at its end.
 ///
-/// With packets that arrive at random (Poisson) at the rate `lambda`,
-/// `r = lambda a`, and without regard to the limit of the vector:
+/// With Poisson arrivals at the rate `lambda` and `r = lambda a`, as long as
+/// the limit `B` of a round is not reached:
 ///
 /// ```text
-/// mean vector   n = lambda b / (1 - r), at most B
+/// mean burst    n = lambda b / (1 - r), at most B
 /// mean round    E[T] = b / (1 - r)
 /// its variance  Var[T] = a^2 lambda E[T] / (1 - r^2)
 /// mean latency  L0 + a + b + (1/2 + r) E[T^2] / E[T]
 /// ```
 ///
-/// A packet waits for the rest of the round it came in, which is half of a
-/// round weighted by length, and then for its own, which has all packets that
-/// came in that round. The equations agree with a simulation of the loop
+/// A packet waits for the rest of the round it arrives in, on average half of
+/// a round weighted by length, and then for its own round, which processes all
+/// packets that arrived in the round before. The equations agree with a simulation of the loop
 /// within 1.1 % up to 0.9 of the saturation and within 2.8 % up to 0.95
-/// (`tests/latency.rs`); arrivals at even distances wait less.
+/// (`tests/latency.rs`); packets that arrive at even intervals wait less.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
-    /// `a`.
+    /// `a`: time of a packet.
     pub per_packet: SecondsPerPacket,
-    /// `b`: a round without packets.
+    /// `b`: time of a round without packets.
     pub per_burst: Seconds,
     /// `B`: the most packets of a round.
     pub burst: Packets,
-    /// `L0`: latency of everything else on the way.
+    /// `L0`: latency outside of the loop.
     pub fixed: Seconds,
-    /// `Q`: packets that may wait before more of them are lost.
+    /// `Q`: length of the queue in front of the loop; further packets are lost.
     pub queue: Packets,
 }
 
 impl Costs {
-    /// The loop of one worker that runs a scenario. `fixed` and `queue` are not part of a packet's
+    /// Returns the loop of one worker that runs a scenario. `fixed` and `queue` are not part of a packet's
     /// cost: they are measured at low load and under overload.
     pub fn service(&self, scenario: &Scenario, fixed: Seconds, queue: Packets) -> Loop {
         let visits = scenario.elements.iter();
@@ -68,7 +68,7 @@ impl Costs {
 }
 
 impl Loop {
-    /// `mu`: the highest rate, at which every round is full.
+    /// Returns `mu`: the highest rate, at which every round is full.
     pub fn capacity(&self) -> PacketsPerSecond {
         self.burst / self.longest_round()
     }
@@ -77,7 +77,7 @@ impl Loop {
         self.per_burst + self.per_packet * self.burst
     }
 
-    /// `r`: the share of time spent on packets themselves.
+    /// Returns `r`: the share of time spent per packet, not per round.
     pub fn utilisation(&self, load: PacketsPerSecond) -> f64 {
         load / self.per_packet.rate()
     }
@@ -127,7 +127,7 @@ impl Loop {
 
     /// `Q` from the latency measured under overload: the inverse of
     /// [`overload_latency`](Self::overload_latency).
-    pub fn queue_of_overload(&self, latency: Seconds) -> Packets {
+    pub fn queue_from_overload(&self, latency: Seconds) -> Packets {
         self.capacity() * (latency - self.fixed).max(Seconds::ZERO)
     }
 
@@ -137,8 +137,8 @@ impl Loop {
         (1.0 - self.capacity() / load).max(0.0)
     }
 
-    /// The longest burst at rate `rate` of which nothing is lost:
-    /// `Q R / (R - mu)`. `None` if the rate can be kept up for ever.
+    /// Returns the longest burst at `rate` without loss: `Q R / (R - mu)`.
+    /// `None` if the rate can be kept up for ever.
     pub fn back_to_back(&self, rate: PacketsPerSecond) -> Option<Packets> {
         let capacity = self.capacity();
         (rate > capacity).then(|| self.queue * (rate / (rate - capacity)))
@@ -146,7 +146,7 @@ impl Loop {
 
     /// `Q` from the longest burst without loss: the inverse of
     /// [`back_to_back`](Self::back_to_back).
-    pub fn queue_of_burst(&self, rate: PacketsPerSecond, burst: Packets) -> Packets {
+    pub fn queue_from_burst(&self, rate: PacketsPerSecond, burst: Packets) -> Packets {
         burst * (1.0 - self.capacity() / rate).max(0.0)
     }
 }

@@ -137,7 +137,7 @@ fn bursts_up_to_the_formulas_length_lose_nothing() {
     let longest = service.back_to_back(rate).unwrap();
     assert!((longest.get() - 1024.0 * 4.0 / 3.0).abs() < 1e-6);
     assert_eq!(service.back_to_back(service.capacity()), None);
-    let queue = service.queue_of_burst(rate, longest);
+    let queue = service.queue_from_burst(rate, longest);
     assert!((queue.get() - 1024.0).abs() < 1e-6);
 }
 
@@ -213,9 +213,9 @@ fn both_ways_to_the_queue_agree() {
         let frames = (kept + lost) / 2;
         if lost_of_burst(&service, rate.get(), frames) == 0 { kept = frames } else { lost = frames }
     }
-    let by_burst = service.queue_of_burst(rate, Packets::new(f64::from(kept as u32))).get();
+    let by_burst = service.queue_from_burst(rate, Packets::new(f64::from(kept as u32))).get();
     let latency = simulate(&service, rate.get(), PACKETS, 0.0, 17).latency;
-    let by_latency = service.queue_of_overload(Seconds::new(latency)).get();
+    let by_latency = service.queue_from_overload(Seconds::new(latency)).get();
     for found in [by_burst, by_latency] {
         assert!((found / 4096.0 - 1.0).abs() < 0.03, "{by_burst} {by_latency}");
     }

@@ -172,7 +172,7 @@ proptest! {
         let over = service.capacity() * 1.5;
         prop_assert!((service.loss(over) - 1.0 / 3.0).abs() < 1e-9);
         let burst = service.back_to_back(over).unwrap();
-        prop_assert!((service.queue_of_burst(over, burst) / service.queue - 1.0).abs() < 1e-9);
+        prop_assert!((service.queue_from_burst(over, burst) / service.queue - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use linerate_lab::{
     instruments,
     measure::{Bench, element_classes, has_probe},
     plan::{
-        ElementCost, EstimateError, EstimateInputs, Estimated, NoDriver, Ports, SampleError,
+        ConfigEstimate, ElementCost, EstimateError, EstimateInputs, NoDriver, Ports, SampleError,
         SampleRun, Trial, Visit, estimate, unlike, unmeasured,
     },
     point::{Destinations, Driver},
@@ -167,7 +167,7 @@ fn configuration(
     } else {
         None
     };
-    let Estimated { calibration, firm, scenario, lines } = estimated;
+    let ConfigEstimate { calibration, firm, scenario, lines } = estimated;
     let mut found = PlanResult::new(args, calibration, scenario, lines);
     found.firm = Some(found.interval_of(args, &firm));
     found.print_unknown_costs(args, library, calibrated, &sampled.visits);
@@ -182,7 +182,7 @@ fn estimated(
     path: &Path,
     inputs: &EstimateInputs,
     visits: &[Visit],
-) -> Result<Estimated> {
+) -> Result<ConfigEstimate> {
     estimate(calibrated, inputs, visits).map_err(|error| {
         if let EstimateError::NoDriver(error) = &error {
             return not_measured(error, path).into();

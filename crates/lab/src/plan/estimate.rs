@@ -1,4 +1,4 @@
-//! The costs of a configuration's elements, summed.
+//! Estimate of a configuration: the sum of its elements' costs.
 
 use std::collections::BTreeMap;
 
@@ -21,25 +21,26 @@ use crate::{
 /// The ports that packets come from and go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ports {
-    /// Nothing, at no cost.
+    /// No ports, at no cost.
     Nothing,
-    /// Sample packets in memory, and nothing they are sent to.
+    /// Sample packets from memory, discarded at the end.
     Samples,
     /// Ports of a driver.
     Driver(String),
 }
 
-/// Packets at a time at which costs are compared.
-const USUAL_VECTOR: Packets = Packets::new(32.0);
+/// Burst at which costs are compared.
+const USUAL_BURST: Packets = Packets::new(32.0);
 
-/// The element that brings sample packets, and the one that takes them.
+/// The elements that emit sample packets and discard them.
 pub(super) const SAMPLES: (&str, &str) = ("FromPort:capture", "Discard");
-/// The cases of a class whose ways part in which packets could meet again, and in which they do.
-pub(super) const MEETING: (&str, &str) = ("HashSwitch:apart", "HashSwitch:meet");
-/// Name of all elements together.
+/// Two measured cases of a class: its outputs stay apart, or join again at one element. The
+/// difference is the cost of keeping packets in order.
+pub(super) const JOIN_CASES: (&str, &str) = ("HashSwitch:apart", "HashSwitch:meet");
+/// Name of the sum of all elements, in the calibration that an estimate makes.
 const ALL: &str = "configuration";
 
-/// The part of a calibration to be used.
+/// Ports and scenario that an estimate is made for.
 #[derive(Debug, Clone)]
 pub struct EstimateInputs {
     /// The ports that packets come from and go to.
@@ -56,23 +57,23 @@ pub struct ElementCost {
     pub visit: Visit,
     /// Name of the charged cost in the calibration.
     pub charged: String,
-    /// The relation of that cost to the element.
+    /// How that cost was found for the element.
     pub basis: Basis,
-    /// Set for its own cost; else it was never measured.
+    /// False if the element was never measured, so that costs of other elements are charged.
     pub known: bool,
-    /// Cycles for each packet that comes through.
+    /// Cycles for each packet that passes the element.
     pub cycles_per_visit: f64,
-    /// Cycles for each packet brought, on average.
+    /// Cycles for each packet that enters the configuration, on average.
     pub cycles_per_packet: f64,
 }
 
-/// A configuration as the model takes it.
+/// Estimate of a configuration, as input of the model.
 #[derive(Debug, Clone)]
-pub struct Estimated {
-    /// Costs, and costs as likely as those.
+pub struct ConfigEstimate {
+    /// The best costs, and samples of their distribution.
     pub calibration: Calibration,
-    /// The calibration as if costs of elements never measured, or not with these arguments, were
-    /// known.
+    /// The same, with elements that were never measured, or not with these arguments, at their best
+    /// cost in every sample: the interval without that uncertainty.
     pub firm: Calibration,
     /// The scenario of the prediction.
     pub scenario: Scenario,
@@ -111,16 +112,15 @@ pub enum EstimateError {
     /// Elements have no measured cost.
     #[error(transparent)]
     Unmeasured(#[from] Unmeasured),
-    /// The driver has none.
+    /// The driver has no measured cost.
     #[error(transparent)]
     NoDriver(#[from] NoDriver),
 }
 
-/// Classes that pass packets on and do nothing besides, or nothing that packets
-/// pay for.
+/// Classes that cost packets nothing.
 const FREE: &[&str] = &["AddressInfo", "AlignmentInfo", "PortInfo", "ScheduleInfo", "Idle"];
 
-/// The name in a calibration of a class with these arguments.
+/// Returns the name of a class with these arguments in a calibration.
 pub fn with_arguments(class: &str, config: &str) -> String {
     format!("{class}({config})")
 }
@@ -132,9 +132,9 @@ struct CostMatch<'a> {
     fitted: &'a ElementFit,
 }
 
-/// Finds the cost of an element, or of a port with samples: alone, with its arguments, by its class,
-/// or the first case of that.
-fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<CostMatch<'a>> {
+/// Finds the most specific cost of an element, or of a port with samples: as measured alone, with
+/// these arguments, by class, or as the first case of the class.
+fn find_cost<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<CostMatch<'a>> {
     let class = match visit.part {
         PathRole::Element => visit.class,
         PathRole::Receive => SAMPLES.0,
@@ -151,24 +151,24 @@ fn find<'a>(calibrated: &'a Calibrated, visit: &Visit) -> Option<CostMatch<'a>> 
     if let Some(fitted) = elements.get(&exact).filter(|_| visit.part == PathRole::Element) {
         return Some(CostMatch { name: exact, basis: Basis::Arguments, fitted });
     }
-    let case = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == class);
+    let case = |name: &str| name.split_once(':').is_some_and(|(base, _)| base == class);
     let own = elements.get_key_value(class);
     let (name, fitted) = own.or_else(|| elements.iter().find(|(name, _)| case(name)))?;
     let basis = if depends_on_arguments(class) { Basis::OtherArguments } else { Basis::Class };
     Some(CostMatch { name: name.clone(), basis, fitted })
 }
 
-/// The basis of an element's cost; `None` where it was never measured.
-pub(super) fn basis_of(calibrated: &Calibrated, visit: &Visit) -> Option<Basis> {
-    find(calibrated, visit).map(|found| found.basis)
+/// Finds the basis of an element's cost; `None` if it was never measured.
+pub(super) fn find_basis(calibrated: &Calibrated, visit: &Visit) -> Option<Basis> {
+    find_cost(calibrated, visit).map(|found| found.basis)
 }
 
-/// The classes among visits, and of sample packets, that a calibration has no
-/// cost of.
+/// Returns the classes among visits, sample ports included, without a cost in
+/// the calibration.
 pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<String> {
     let mut classes: Vec<String> = visits
         .iter()
-        .filter(|visit| !FREE.contains(&visit.class) && find(calibrated, visit).is_none())
+        .filter(|visit| !FREE.contains(&visit.class) && find_cost(calibrated, visit).is_none())
         .filter_map(|visit| match visit.part {
             PathRole::Element => Some(visit.class.to_owned()),
             PathRole::Receive => (*ports == Ports::Samples).then(|| SAMPLES.0.to_owned()),
@@ -180,13 +180,13 @@ pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> V
     classes
 }
 
-/// The elements among visits whose cost depends on their arguments, and that were not measured with
-/// these: class and arguments.
+/// Returns the elements among visits that were measured with other arguments only, on which their
+/// cost depends: class and arguments.
 pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, String)> {
     let mut found: Vec<_> = visits
         .iter()
         .filter(|visit| visit.part == PathRole::Element)
-        .filter(|visit| basis_of(calibrated, visit) == Some(Basis::OtherArguments))
+        .filter(|visit| find_basis(calibrated, visit) == Some(Basis::OtherArguments))
         .map(|visit| (visit.class, visit.config.clone()))
         .collect();
     found.sort_unstable();
@@ -194,9 +194,9 @@ pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, S
     found
 }
 
-/// The costs of the measured elements, the middle one first: all knowledge of an element without
-/// one. Empty when none was measured.
-fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
+/// Returns the costs of all measured elements, the median first. They are charged for an element
+/// without a cost. Empty when none was measured.
+fn costs_of_measured(calibrated: &Calibrated) -> Vec<Cost> {
     let is_element = |name: &str| {
         let class = name.split([':', '(', ' ']).next().unwrap_or(name);
         ![ENGINE, ROUND, COLD, "FromPort", "ToPort", "InfiniteSource", "Discard"].contains(&class)
@@ -204,25 +204,25 @@ fn of_others(calibrated: &Calibrated) -> Vec<Cost> {
     let all = calibrated.elements.iter().chain(&calibrated.alone);
     let known = all.filter(|(name, _)| is_element(name));
     let mut costs: Vec<Cost> = known.map(|(_, fitted)| fitted.cost).collect();
-    let at = |cost: &Cost| cost.at(USUAL_VECTOR).get();
+    let at = |cost: &Cost| cost.at(USUAL_BURST).get();
     costs.sort_by(|one, other| at(one).total_cmp(&at(other)));
-    let middle = costs.len() / 2;
-    costs.get(middle).copied().into_iter().chain(costs).collect()
+    let median = costs.len() / 2;
+    costs.get(median).copied().into_iter().chain(costs).collect()
 }
 
-/// The cost of putting packets in order, where ways meet that parted.
-fn ordering(calibrated: &Calibrated) -> Option<Cost> {
-    let [apart, met] = [MEETING.0, MEETING.1].map(|name| calibrated.elements.get(name));
-    let (apart, met) = (apart?.cost, met?.cost);
-    let more = |met: f64, apart: f64| (met - apart).max(0.0);
+/// Returns the cost of keeping packets in order where paths join that had parted.
+fn ordering_cost(calibrated: &Calibrated) -> Option<Cost> {
+    let [apart, joined] = [JOIN_CASES.0, JOIN_CASES.1].map(|name| calibrated.elements.get(name));
+    let (apart, joined) = (apart?.cost, joined?.cost);
+    let extra = |joined: f64, apart: f64| (joined - apart).max(0.0);
     Some(Cost::new(
-        more(met.per_packet.get(), apart.per_packet.get()),
-        more(met.per_burst.get(), apart.per_burst.get()),
+        extra(joined.per_packet.get(), apart.per_packet.get()),
+        extra(joined.per_burst.get(), apart.per_burst.get()),
     ))
 }
 
-/// Sums the costs of elements, each at the size of its own frames. One that was never measured
-/// costs as much as any other may, so the interval has all of them.
+/// Sums the costs of elements, each at the size of its own frames. An element that was never measured
+/// is charged the cost of any other, drawn at random: the interval covers all of them.
 ///
 /// # Errors
 ///
@@ -231,22 +231,22 @@ pub fn estimate(
     calibrated: &Calibrated,
     inputs: &EstimateInputs,
     visits: &[Visit],
-) -> Result<Estimated, EstimateError> {
+) -> Result<ConfigEstimate, EstimateError> {
     let classes = unmeasured(calibrated, visits, &inputs.ports);
-    let others = of_others(calibrated);
+    let others = costs_of_measured(calibrated);
     let is_sample = |class: &String| [SAMPLES.0, SAMPLES.1].contains(&class.as_str());
     let samples_missing = inputs.ports == Ports::Samples && classes.iter().any(is_sample);
     if samples_missing || !classes.is_empty() && others.is_empty() {
         return Err(Unmeasured { classes }.into());
     }
     let io = match &inputs.ports {
-        Ports::Driver(driver) => Some(ports(calibrated, driver)?),
+        Ports::Driver(driver) => Some(port_costs(calibrated, driver)?),
         Ports::Nothing | Ports::Samples => None,
     };
-    let of_engine = |name: &str| calibrated.elements.get(name).map(costs);
-    let (round, call) = (of_engine(ROUND), of_engine(ENGINE));
-    let ordering = ordering(calibrated);
-    let more = of_engine(COLD);
+    let engine_costs = |name: &str| calibrated.elements.get(name).map(costs);
+    let (round, call) = (engine_costs(ROUND), engine_costs(ENGINE));
+    let ordering = ordering_cost(calibrated);
+    let cold_costs = engine_costs(COLD);
     let mut charges = Vec::new();
     let mut lines = Vec::new();
     for (visit, cold) in visits.iter().zip(coldness(visits)) {
@@ -262,18 +262,18 @@ pub fn estimate(
             (PathRole::Element, _) if FREE.contains(&visit.class) => {
                 charge("nothing".into(), Basis::Free, Vec::new())
             }
-            (PathRole::Element, _) | (_, Ports::Samples) => match find(calibrated, visit) {
+            (PathRole::Element, _) | (_, Ports::Samples) => match find_cost(calibrated, visit) {
                 Some(found) => charge(found.name, found.basis, costs(found.fitted)),
                 None => charge(visit.class.into(), Basis::Others, others.clone()),
             },
             (_, Ports::Nothing) => charge("nothing".into(), Basis::Free, Vec::new()),
             (part, Ports::Driver(driver)) => {
-                let (does, costs) = match (part, &io) {
+                let (action, costs) = match (part, &io) {
                     (_, None) => ("using", Vec::new()),
                     (PathRole::Receive, Some(io)) => ("receiving", io.receive.clone()),
                     (_, Some(io)) => ("sending", io.transmit.clone()),
                 };
-                charge(format!("{does}, {driver} ports"), Basis::Port, costs)
+                charge(format!("{action}, {driver} ports"), Basis::Port, costs)
             }
         };
         let (charged, basis) = match own.basis {
@@ -282,21 +282,21 @@ pub fn estimate(
         };
         let mut all = vec![own];
         if let Some(cost) = ordering.filter(|_| visit.ordered) {
-            // One packet is in order.
+            // A single packet is always in order.
             let cost = Cost::new(cost.at(vector).get() * (1.0 - 1.0 / vector.get()), 0.0);
             all.push(charge("putting in order".into(), Basis::Class, vec![cost]));
         }
-        // A round has the call of the element that starts packets in it, and the cost of ports has
-        // both.
-        let (name, of_engine) = if visit.starts { (ROUND, &round) } else { (ENGINE, &call) };
+        // The cost of a round includes the call of the element that starts it, and the cost of ports
+        // includes both.
+        let (name, costs) = if visit.starts { (ROUND, &round) } else { (ENGINE, &call) };
         let is_called = visit.part == PathRole::Element || inputs.ports == Ports::Samples;
-        if let Some(costs) = of_engine.as_ref().filter(|_| is_called) {
+        if let Some(costs) = costs.as_ref().filter(|_| is_called) {
             all.push(charge(name.into(), Basis::Port, costs.clone()));
         }
-        if let Some(costs) = more.as_ref().filter(|_| is_called && cold > 0.0) {
-            let of =
+        if let Some(costs) = cold_costs.as_ref().filter(|_| is_called && cold > 0.0) {
+            let scaled =
                 |cost: &Cost| Cost::new(cold * cost.per_packet.get(), cold * cost.per_burst.get());
-            all.push(charge(COLD.into(), Basis::Class, costs.iter().map(of).collect()));
+            all.push(charge(COLD.into(), Basis::Class, costs.iter().map(scaled).collect()));
         }
         let cycles: f64 = all.iter().map(CostTerm::best).sum();
         lines.push(ElementCost {
@@ -316,22 +316,22 @@ pub fn estimate(
         elements: vec![linerate_model::Visit { element: ALL.into(), times: 1.0 }],
         ..inputs.scenario.clone()
     };
-    Ok(Estimated { calibration, firm, scenario, lines })
+    Ok(ConfigEstimate { calibration, firm, scenario, lines })
 }
 
-impl Estimated {
-    /// The prediction of the best fit.
+impl ConfigEstimate {
+    /// Returns the prediction of the best fit.
     pub fn prediction(&self) -> Prediction {
         self.calibration.costs.predict(&self.scenario)
     }
 
-    /// Cycles of a packet in all elements.
+    /// Returns the cycles of a packet in all elements.
     pub fn cycles(&self) -> CyclesPerPacket {
         self.calibration.costs.overhead(&self.scenario)
     }
 }
 
-/// The best fit first, then its samples.
+/// Returns the costs of a fit: the best first, then its samples.
 fn costs(fitted: &ElementFit) -> Vec<Cost> {
     std::iter::once(fitted.cost).chain(fitted.samples.iter().copied()).collect()
 }
@@ -342,9 +342,9 @@ struct Io {
     transmit: Vec<Cost>,
 }
 
-/// The cost of a driver's ports: that of the elements in front of them, and the extra cost of the
-/// driver over ports that do nothing.
-fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
+/// Returns the cost of a driver's ports: the elements `FromPort` and `ToPort`, plus the extra cost of
+/// the driver over null ports.
+fn port_costs(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
     let Some(own) = calibrated.drivers.get(driver) else {
         let measured = calibrated.drivers.keys().cloned().collect();
         return Err(NoDriver { driver: driver.into(), measured });
@@ -353,15 +353,15 @@ fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
     let null = calibrated.costs("null").unwrap_or(&nothing);
     let all = |costs: fn(&Costs) -> Cost, class: &str| -> Vec<Cost> {
         let element = calibrated.elements.get(class).map(|one| one.cost).unwrap_or_default();
-        // Without the element's own point the null port is not in it either.
+        // An element's cost was measured on null ports, which are in it; the default has none.
         let base = calibrated.elements.get(class).map_or(Cost::default(), |_| costs(null));
-        let more = |one: f64, other: f64| (one - other).max(0.0);
+        let extra = |one: f64, base: f64| (one - base).max(0.0);
         let fits = std::iter::once(&own.calibration.costs).chain(&own.calibration.samples);
         fits.map(|fitted| {
             let cost = costs(fitted);
             Cost::new(
-                element.per_packet.get() + more(cost.per_packet.get(), base.per_packet.get()),
-                element.per_burst.get() + more(cost.per_burst.get(), base.per_burst.get()),
+                element.per_packet.get() + extra(cost.per_packet.get(), base.per_packet.get()),
+                element.per_burst.get() + extra(cost.per_burst.get(), base.per_burst.get()),
             )
         })
         .collect()
@@ -372,7 +372,7 @@ fn ports(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
     })
 }
 
-/// A calibration in which all elements are one, and as likely ones.
+/// Returns a calibration that has all charges as one element: their best sum, and samples of it.
 fn sum(calibrated: &Calibrated, charges: &[CostTerm], firm: bool) -> Calibration {
     let contention = calibrated.scaling.as_ref().map_or(0.0, |one| one.estimate.value);
     let with = |cycles: f64| Costs {
@@ -398,7 +398,7 @@ mod tests {
         point::{Element, Forward, Outcome, Point, Record, Spec, Values, value},
     };
 
-    /// Elements of 10 + 40/B, 0 + 20/B and, of the engine, 1 + 6/B cycles; input
+    /// Elements of 10 + 40/B and 0 + 20/B cycles, and 1 + 6/B for the engine; input
     /// and output of rings at 30 + 100/B, of null ports at 10 + 40/B.
     fn calibrated() -> Calibrated {
         let mut records = Vec::new();
@@ -500,7 +500,7 @@ mod tests {
         let known: Vec<bool> = found.lines.iter().map(|line| line.known).collect();
         assert_eq!(known, [false, true, true]);
         assert_eq!(found.lines[0].charged, "what others cost");
-        // Its cost as the cheapest or the dearest is in the interval.
+        // The interval covers the cheapest and the dearest cost.
         let (prediction, interval) = found.calibration.predict(&found.scenario, 0.9);
         let with = |class: &'static str| {
             let mut visits = visits.clone();
@@ -524,7 +524,7 @@ mod tests {
         ElementFit { cost, per_packet, per_frame: none, samples: vec![cost], points: 1 }
     }
 
-    /// A cost measured alone goes before that of its class, and says so.
+    /// A cost measured alone takes precedence over that of the class.
     #[test]
     fn a_cost_measured_alone_is_charged() {
         let mut calibrated = calibrated();
@@ -554,7 +554,8 @@ mod tests {
         assert!(unlike(&calibrated, &visits).is_empty());
     }
 
-    /// Rounds are paid for where packets set out, calls elsewhere, and order where ways meet.
+    /// Rounds are charged at elements that start packets, calls elsewhere, and ordering where paths
+    /// join.
     #[test]
     fn rounds_and_order_are_charged() {
         let mut calibrated = calibrated();

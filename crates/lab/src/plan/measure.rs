@@ -6,7 +6,7 @@ use linerate_model::fit::Observation;
 
 use super::{
     PathRole, Ports, Sampled, Trial, Visit, cache_pressure,
-    estimate::{MEETING, SAMPLES, unmeasured, with_arguments},
+    estimate::{JOIN_CASES, SAMPLES, unmeasured, with_arguments},
     microbench::fit,
 };
 use crate::{
@@ -141,7 +141,7 @@ fn wanted(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> Vec<Strin
         .collect();
     let has = |name: &str| calibrated.elements.contains_key(name);
     if visits.iter().any(|visit| visit.ordered) {
-        let cases = [MEETING.0, MEETING.1].into_iter().filter(|name| !has(name));
+        let cases = [JOIN_CASES.0, JOIN_CASES.1].into_iter().filter(|name| !has(name));
         wanted.extend(cases.map(str::to_owned));
     }
     wanted.sort_unstable();

@@ -16,8 +16,8 @@ mod packet_counts;
 mod trial;
 
 pub use estimate::{
-    ElementCost, EstimateError, EstimateInputs, Estimated, NoDriver, Ports, Unmeasured, estimate,
-    unlike, unmeasured, with_arguments,
+    ConfigEstimate, ElementCost, EstimateError, EstimateInputs, NoDriver, Ports, Unmeasured,
+    estimate, unlike, unmeasured, with_arguments,
 };
 pub use measured_rate::MeasuredRate;
 pub use monte_carlo::Basis;

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
-/// The subject of a measurement.
+/// A point of measurement: one experiment with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Point {
@@ -25,9 +25,9 @@ pub enum Point {
     Pipeline(Pipeline),
     /// Equal work run to completion, and handed over to threads or to processes.
     Cluster(Cluster),
-    /// A walk along a list in memory.
+    /// A walk along a linked list in memory.
     Walk(Walk),
-    /// Cycles burnt, asked for and measured.
+    /// Accuracy of a busy loop: cycles measured against cycles requested.
     Load(Load),
     /// Forwarding by a worker that polls at a limited rate.
     PollRate(PollRate),
@@ -35,12 +35,12 @@ pub enum Point {
     Latency(Latency),
     /// Inspection of frames between two interfaces.
     Inline(Inline),
-    /// An application whose batches have a size.
+    /// An application at one batch size.
     BatchCase(BatchCase),
 }
 
 impl Point {
-    /// Its name in a spec.
+    /// Returns its name in a spec.
     pub fn name(&self) -> &'static str {
         match self {
             Point::Forward(_) => "forward",
@@ -66,7 +66,7 @@ impl Point {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
-    /// Buffers taken and given back.
+    /// No device: buffers are allocated and freed.
     Null,
     /// A ring in memory around which frames circulate.
     #[default]
@@ -100,7 +100,7 @@ impl fmt::Display for Driver {
     }
 }
 
-/// Pages that memory is made of.
+/// Page size of memory.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -109,19 +109,19 @@ pub enum Pages {
     /// 4 KiB.
     #[default]
     Small,
-    /// Pages that the kernel merges, as far as it does.
+    /// Transparent huge pages, as far as the kernel forms them.
     Transparent,
-    /// 2 MiB, set aside.
+    /// 2 MiB, reserved at boot or by sysctl.
     Huge,
 }
 
-/// The touch of a packet's bytes.
+/// Access to a packet's bytes.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Touch {
-    /// Nothing.
+    /// None.
     #[default]
     None,
     /// Both Ethernet addresses are written.
@@ -154,13 +154,13 @@ pub struct Forward {
     pub working_set: u64,
     /// Pages of the working set.
     pub pages: Pages,
-    /// The touch of a packet's bytes.
+    /// Access to a packet's bytes.
     pub touch: Touch,
     /// Forward in both directions.
     pub bidirectional: bool,
     /// Workers, each with ports of its own.
     pub workers: u32,
-    /// Places in a ring; ignored by other drivers.
+    /// Slots of a ring; ignored by other drivers.
     pub slots: u32,
     /// Clock to run the core at; 0 leaves it alone.
     pub clock_khz: u32,
@@ -204,13 +204,13 @@ impl Default for Side {
     }
 }
 
-/// In which order a source goes through destination addresses.
+/// Order in which a source goes through destination addresses.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Destinations {
-    /// Always the same.
+    /// One address only.
     #[default]
     Static,
     /// One after the other.
@@ -228,7 +228,7 @@ pub struct Graph {
     pub configuration: String,
     /// Its variables.
     pub variables: BTreeMap<String, String>,
-    /// The element whose packets count.
+    /// Name of the element at which packets are counted.
     pub at: String,
     /// Most packets in a frame, 1 to 2048.
     pub vector: u32,
@@ -258,7 +258,7 @@ impl Default for Graph {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Element {
-    /// The class, with a case behind a colon where it has several.
+    /// The class; where it is measured in several cases, `CLASS:CASE`.
     pub class: String,
     /// Most packets in a frame, 1 to 2048.
     #[serde(default = "vector")]
@@ -274,7 +274,7 @@ pub struct Element {
 pub struct Arguments {
     /// Its configuration, as between the parentheses.
     pub config: String,
-    /// Number of its outputs then.
+    /// Number of outputs with these arguments.
     pub outputs: u32,
 }
 
@@ -290,12 +290,12 @@ const fn vector() -> u32 {
 pub enum Placement {
     /// On one core, taking turns.
     SameCore,
-    /// On two threads of one core.
+    /// On two hardware threads of one core.
     Sibling,
-    /// On two cores of a node.
+    /// On two cores of a NUMA node.
     #[default]
     OtherCore,
-    /// On two nodes.
+    /// On two NUMA nodes.
     OtherNode,
 }
 
@@ -313,9 +313,9 @@ pub struct Pipeline {
     pub frame: u32,
     /// Cycles a worker burns per packet.
     pub work: u32,
-    /// The worker's touch of a packet's bytes.
+    /// The worker's access to a packet's bytes.
     pub touch: Touch,
-    /// Places in the ring between receiver and worker.
+    /// Slots of the ring between receiver and worker.
     pub slots: u32,
 }
 
@@ -339,7 +339,7 @@ impl Default for Pipeline {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Division {
-    /// Each core everything.
+    /// Each core runs packets to completion.
     #[default]
     Completion,
     /// One core receives and hands over to threads on the others.
@@ -362,7 +362,7 @@ pub struct Cluster {
     pub frame: u32,
     /// Cycles burnt per packet.
     pub work: u32,
-    /// The touch of a packet's bytes.
+    /// Access to a packet's bytes.
     pub touch: Touch,
 }
 
@@ -383,7 +383,7 @@ impl Default for Cluster {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walk {
-    /// The working set.
+    /// Bytes of the working set.
     pub bytes: u64,
     /// Its pages.
     #[serde(default)]
@@ -431,10 +431,10 @@ impl Default for PollRate {
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {
-    /// Looks again at once.
+    /// Polls again at once.
     #[default]
     Poll,
-    /// Looks again for a while, then sleeps.
+    /// Polls for a while, then sleeps.
     Adaptive,
     /// Sleeps.
     Block,
@@ -454,7 +454,7 @@ pub struct Latency {
     pub work: u32,
     /// Cycles burnt per burst.
     pub burst_work: u32,
-    /// Places in the ring in front of the worker.
+    /// Slots of the ring in front of the worker.
     pub slots: u32,
 }
 
@@ -482,7 +482,7 @@ pub enum InlinePath {
     Kernel,
     /// In bursts through `AF_XDP`.
     Ours,
-    /// In bursts through a ring in memory: the rest without any kernel.
+    /// In bursts through a ring in memory: the cost without any kernel.
     Memory,
 }
 
@@ -504,7 +504,7 @@ impl Default for Inline {
     }
 }
 
-/// An application.
+/// The application of a [`BatchCase`].
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
