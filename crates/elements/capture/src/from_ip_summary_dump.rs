@@ -337,7 +337,7 @@ impl FromIpSummaryDump {
         }
         if start.starts_with(b"!IPSummaryDump") {
             let mut line = Vec::new();
-            lines.line(&mut line).map_err(said)?;
+            lines.read_line(&mut line).map_err(said)?;
             self.check_version(&String::from_utf8_lossy(&line[14..]), cx);
         } else {
             let known: [&[u8]; 5] = [b"!creator", b"!data", b"!contents", b"!proto", b"!flowid"];
@@ -371,9 +371,9 @@ impl FromIpSummaryDump {
         loop {
             let was_binary = self.format.binary;
             let read = if was_binary {
-                lines.record(&mut self.line).map(|kind| kind.map(|text| !text))
+                lines.read_record(&mut self.line).map(|kind| kind.map(|text| !text))
             } else {
-                lines.line(&mut self.line).map(|more| more.then_some(false))
+                lines.read_line(&mut self.line).map(|more| more.then_some(false))
             };
             let place = if was_binary { "record " } else { "" };
             let landmark = format_args!("{shown}:{place}{}", lines.count).to_string();

@@ -1,4 +1,4 @@
-//! Fields of IP packets by name or by place: `ip dst/24`, `tcp flags`,
+//! Fields of IP packets, by name or by offset: `ip dst/24`, `tcp flags`,
 //! `ip[8:2] & 0x3F0`.
 
 use std::fmt;
@@ -13,13 +13,13 @@ pub(super) enum Header {
     Transport,
     /// The transport header of TCP or UDP.
     TcpOrUdp,
-    /// That of this protocol.
+    /// The transport header of this IP protocol.
     Protocol(u8),
     /// The bytes behind the transport header.
     Payload,
 }
 
-/// Bits of a packet.
+/// A field: a range of bits of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IpField {
     pub(super) header: Header,
@@ -33,8 +33,8 @@ const TCP: Header = Header::Protocol(6);
 const UDP: Header = Header::Protocol(17);
 const ICMP: Header = Header::Protocol(1);
 
-/// Names of fields: header they are looked for in, name, header they are in,
-/// first bit, bits.
+/// Named fields: the header that precedes the name, the name, the header that has
+/// the field, its first bit and its number of bits.
 const FIELDS: &[(Header, &str, Header, u32, u32)] = &[
     (Header::Ip, "df", Header::Ip, 49, 1),
     (Header::Ip, "dport", Header::TcpOrUdp, 16, 16),
@@ -83,7 +83,7 @@ const FIELDS: &[(Header, &str, Header, u32, u32)] = &[
     (Header::TcpOrUdp, "sport", Header::TcpOrUdp, 0, 16),
 ];
 
-/// Names of headers; the first of a header is the one that is printed.
+/// Names of headers. Of several names for a header the first is printed.
 const HEADERS: &[(&str, Header)] = &[
     ("ip", Header::Ip),
     ("tcp", TCP),
@@ -100,46 +100,46 @@ const HEADERS: &[(&str, Header)] = &[
     ("data", Header::Payload),
 ];
 
-const SYNTAX: &str = "expected 'HEADER [NAME] [{OFFSET:LENGTH}] [/PREFIX] [& MASK]'";
-const RANGE: &str = "bad offset or length in TCP/IP field";
-const MASK: &str = "bad prefix or mask in TCP/IP field";
+const BAD_SYNTAX: &str = "expected 'HEADER [NAME] [{OFFSET:LENGTH}] [/PREFIX] [& MASK]'";
+const BAD_RANGE: &str = "bad offset or length in TCP/IP field";
+const BAD_MASK: &str = "bad prefix or mask in TCP/IP field";
 
 impl IpField {
-    /// Reads a field.
+    /// Parses a field.
     pub(super) fn parse(text: &str) -> Result<IpField, &'static str> {
         let mut cursor = Cursor(text.trim());
-        let header = header(&mut cursor).ok_or(SYNTAX)?;
-        let mut field = name(header, &mut cursor);
-        if let Some((offset, length)) = range(&mut cursor)? {
+        let header = parse_header(&mut cursor).ok_or(BAD_SYNTAX)?;
+        let mut field = parse_name(header, &mut cursor);
+        if let Some((offset, length)) = parse_range(&mut cursor)? {
             let within = field.map_or(u32::MAX, |field| field.length);
             let end = offset.checked_add(length).filter(|end| *end <= within && length > 0);
-            let end = end.ok_or(RANGE)?;
+            let end = end.ok_or(BAD_RANGE)?;
             let start = field.map_or(0, |field| field.offset);
             let header = field.map_or(header, |field| field.header);
             field = Some(IpField { header, offset: start + end - length, length });
         }
-        let mut field = field.ok_or(SYNTAX)?;
+        let mut field = field.ok_or(BAD_SYNTAX)?;
         if eat(&mut cursor, "/") {
-            space(&mut cursor);
+            skip_space(&mut cursor);
             let length = cursor.number().filter(|length| (1..=field.length).contains(length));
-            field.length = length.ok_or(MASK)?;
+            field.length = length.ok_or(BAD_MASK)?;
         }
         if eat(&mut cursor, "&") {
-            space(&mut cursor);
-            let mask = cursor.number().filter(|mask| *mask != 0).ok_or(MASK)?;
+            skip_space(&mut cursor);
+            let mask = cursor.number().filter(|mask| *mask != 0).ok_or(BAD_MASK)?;
             let low = mask.trailing_zeros();
             let high = 32 - mask.leading_zeros();
             if mask.count_ones() != high - low || high > field.length {
-                return Err(MASK);
+                return Err(BAD_MASK);
             }
             field.offset += field.length - high;
             field.length = high - low;
         }
-        space(&mut cursor);
+        skip_space(&mut cursor);
         if cursor.0.is_empty() { Ok(field) } else { Err("garbage after field specification") }
     }
 
-    /// The name of the header the field is in; empty for that of IP.
+    /// Returns the name of the field's header; empty for the IP header.
     pub(super) fn header_name(self) -> String {
         match self.header {
             Header::Ip => String::new(),
@@ -148,14 +148,14 @@ impl IpField {
     }
 }
 
-fn space(cursor: &mut Cursor<'_>) {
+fn skip_space(cursor: &mut Cursor<'_>) {
     cursor.0 = cursor.0.trim_start();
 }
 
-/// Steps over space and a mark, if it is there.
+/// Skips white space and `mark` if they come next, and returns true then.
 fn eat(cursor: &mut Cursor<'_>, mark: &str) -> bool {
     let mut ahead = *cursor;
-    space(&mut ahead);
+    skip_space(&mut ahead);
     let found = ahead.eat(mark);
     if found {
         *cursor = ahead;
@@ -163,16 +163,16 @@ fn eat(cursor: &mut Cursor<'_>, mark: &str) -> bool {
     found
 }
 
-/// The word the text goes on with.
-fn word<'a>(cursor: Cursor<'a>) -> (&'a str, Cursor<'a>) {
+/// Returns the next word, empty if there is none, and the cursor behind it.
+fn next_word<'a>(cursor: Cursor<'a>) -> (&'a str, Cursor<'a>) {
     let text = cursor.0.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(text.len());
     (&text[..end], Cursor(&text[end..]))
 }
 
-fn header(cursor: &mut Cursor<'_>) -> Option<Header> {
-    let (first, mut behind) = word(*cursor);
-    let (second, numbered) = word(behind);
+fn parse_header(cursor: &mut Cursor<'_>) -> Option<Header> {
+    let (first, behind) = next_word(*cursor);
+    let (second, numbered) = next_word(behind);
     let mut numbered = Cursor(numbered.0.trim_start());
     if first == "ip"
         && second == "proto"
@@ -182,20 +182,21 @@ fn header(cursor: &mut Cursor<'_>) -> Option<Header> {
         return Some(if protocol == 0 { Header::Ip } else { Header::Protocol(protocol) });
     }
     let (_, header) = HEADERS.iter().find(|(name, _)| *name == first)?;
-    std::mem::swap(cursor, &mut behind);
+    *cursor = behind;
     Some(*header)
 }
 
-fn name(header: Header, cursor: &mut Cursor<'_>) -> Option<IpField> {
-    let (name, behind) = word(*cursor);
+fn parse_name(header: Header, cursor: &mut Cursor<'_>) -> Option<IpField> {
+    let (name, behind) = next_word(*cursor);
     let found = FIELDS.iter().find(|field| field.0 == header && field.1 == name)?;
     *cursor = behind;
     let &(_, _, header, offset, length) = found;
     Some(IpField { header, offset, length })
 }
 
-/// First bit and number of bits, when they are given.
-fn range(cursor: &mut Cursor<'_>) -> Result<Option<(u32, u32)>, &'static str> {
+/// Parses `[OFFSET:LENGTH]` in bytes or `{OFFSET:LENGTH}` in bits, if given: first bit and number of
+/// bits.
+fn parse_range(cursor: &mut Cursor<'_>) -> Result<Option<(u32, u32)>, &'static str> {
     let (unit, close) = if eat(cursor, "[") {
         (8, "]")
     } else if eat(cursor, "{") {
@@ -203,23 +204,23 @@ fn range(cursor: &mut Cursor<'_>) -> Result<Option<(u32, u32)>, &'static str> {
     } else {
         return Ok(None);
     };
-    space(cursor);
-    let offset = cursor.number().ok_or(SYNTAX)?;
+    skip_space(cursor);
+    let offset = cursor.number().ok_or(BAD_SYNTAX)?;
     let length = if eat(cursor, ":") || eat(cursor, ",") {
-        space(cursor);
-        cursor.number().ok_or(SYNTAX)?
+        skip_space(cursor);
+        cursor.number().ok_or(BAD_SYNTAX)?
     } else if eat(cursor, "-") {
-        space(cursor);
-        let last = cursor.number().ok_or(SYNTAX)?;
-        last.checked_sub(offset).and_then(|length| length.checked_add(1)).ok_or(RANGE)?
+        skip_space(cursor);
+        let last = cursor.number().ok_or(BAD_SYNTAX)?;
+        last.checked_sub(offset).and_then(|length| length.checked_add(1)).ok_or(BAD_RANGE)?
     } else {
         1
     };
     if !eat(cursor, close) {
-        return Err(SYNTAX);
+        return Err(BAD_SYNTAX);
     }
     let in_bits =
-        |number: u32| number.checked_mul(unit).filter(|bits| *bits < 1 << 20).ok_or(RANGE);
+        |number: u32| number.checked_mul(unit).filter(|bits| *bits < 1 << 20).ok_or(BAD_RANGE);
     Ok(Some((in_bits(offset)?, in_bits(length)?)))
 }
 
@@ -246,7 +247,7 @@ impl fmt::Display for IpField {
         if let Some(name) = named(offset, length) {
             return write!(f, " {name}");
         }
-        // The first bits of a field that has a name.
+        // A prefix or a part of a named field.
         let prefix = [8, 16, 32].into_iter().find_map(|unit| {
             let within = offset / unit == (offset + length - 1) / unit;
             named(offset / unit * unit, unit).filter(|_| within).map(|name| (name, offset % unit))
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_places_and_masks() {
+    fn fields_are_parsed_and_printed() {
         for (text, header, offset, length, printed) in [
             ("ip src", Header::Ip, 96, 32, "ip src"),
             ("ip dst/24", Header::Ip, 128, 24, "ip dst/24"),
@@ -298,16 +299,16 @@ mod tests {
     #[test]
     fn wrong_fields_are_refused() {
         for (text, error) in [
-            ("sport", SYNTAX),
-            ("ip foo", SYNTAX),
-            ("ip", SYNTAX),
-            ("ip[", SYNTAX),
-            ("ip[4-2]", RANGE),
-            ("ip src[4]", RANGE),
-            ("ip[4294967295:4294967295]", RANGE),
-            ("tcp sport/20", MASK),
-            ("ip src & 5", MASK),
-            ("ip src & 0", MASK),
+            ("sport", BAD_SYNTAX),
+            ("ip foo", BAD_SYNTAX),
+            ("ip", BAD_SYNTAX),
+            ("ip[", BAD_SYNTAX),
+            ("ip[4-2]", BAD_RANGE),
+            ("ip src[4]", BAD_RANGE),
+            ("ip[4294967295:4294967295]", BAD_RANGE),
+            ("tcp sport/20", BAD_MASK),
+            ("ip src & 5", BAD_MASK),
+            ("ip src & 0", BAD_MASK),
             ("ip src x", "garbage after field specification"),
         ] {
             assert_eq!(IpField::parse(text), Err(error), "{text}");

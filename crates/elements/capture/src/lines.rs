@@ -1,4 +1,4 @@
-//! Reading a file by lines, or by counted records, in large blocks.
+//! Reader of lines, or of records with a length in front, in large blocks.
 
 use std::{
     fs::File,
@@ -10,7 +10,7 @@ const BLOCK: usize = 256 << 10;
 /// Longest line and record.
 const LIMIT: usize = 1 << 20;
 
-/// A file being read.
+/// A reader of a file's lines and records.
 pub(super) struct Lines {
     source: BufReader<Box<dyn Read + Send>>,
     position: u64,
@@ -27,7 +27,7 @@ impl Lines {
         })
     }
 
-    /// Reads text as if it were in a file.
+    /// Reads from text in memory.
     pub(super) fn from_text(text: Vec<u8>) -> Lines {
         Lines::new(Box::new(Cursor::new(text)))
     }
@@ -36,7 +36,7 @@ impl Lines {
         Lines { source: BufReader::with_capacity(BLOCK, source), position: 0, count: 0 }
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -46,13 +46,13 @@ impl Lines {
         Ok(self.source.fill_buf()?.is_empty())
     }
 
-    /// The start of the next line, as much of it as has been read ahead.
+    /// Returns the start of the next line, as far as it is in the buffer.
     pub(super) fn peek(&mut self) -> io::Result<&[u8]> {
         self.source.fill_buf()
     }
 
     /// Reads a line without its end; `false` when there is none.
-    pub(super) fn line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+    pub(super) fn read_line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         let read = self.source.by_ref().take(LIMIT as u64).read_until(b'\n', line)?;
         if read == LIMIT && !line.ends_with(b"\n") {
@@ -66,9 +66,9 @@ impl Lines {
         Ok(read > 0)
     }
 
-    /// Reads a record of a binary dump: `None` at the end, else whether it is
-    /// a line of text.
-    pub(super) fn record(&mut self, record: &mut Vec<u8>) -> io::Result<Option<bool>> {
+    /// Reads a record of a binary dump. Returns `None` at the end of the file, else true if the
+    /// record is a line of text.
+    pub(super) fn read_record(&mut self, record: &mut Vec<u8>) -> io::Result<Option<bool>> {
         let mut head = [0; 4];
         if !self.fill(&mut head)? {
             return Ok(None);
@@ -106,22 +106,22 @@ mod tests {
         let mut lines = Lines::from_text(b"a\r\n\nlast".to_vec());
         let mut line = Vec::new();
         for expected in ["a", "", "last"] {
-            assert!(lines.line(&mut line).unwrap());
+            assert!(lines.read_line(&mut line).unwrap());
             assert_eq!(line, expected.as_bytes());
         }
-        assert!(!lines.line(&mut line).unwrap());
+        assert!(!lines.read_line(&mut line).unwrap());
         assert_eq!(lines.position(), 8);
 
         let mut records =
             Lines::from_text(b"\0\0\0\x05x\x80\0\0\x05y\0\0\0\x04\0\0\0\x03".to_vec());
-        assert_eq!(records.record(&mut line).unwrap(), Some(false));
+        assert_eq!(records.read_record(&mut line).unwrap(), Some(false));
         assert_eq!(line, b"x");
-        assert_eq!(records.record(&mut line).unwrap(), Some(true));
-        assert_eq!(records.record(&mut line).unwrap(), Some(false));
-        assert!(records.record(&mut line).is_err());
+        assert_eq!(records.read_record(&mut line).unwrap(), Some(true));
+        assert_eq!(records.read_record(&mut line).unwrap(), Some(false));
+        assert!(records.read_record(&mut line).is_err());
         let mut cut = Lines::from_text(b"\0\0\0\x09x".to_vec());
-        assert_eq!(cut.record(&mut line).unwrap(), None);
+        assert_eq!(cut.read_record(&mut line).unwrap(), None);
         let mut long = Lines::from_text(vec![b'x'; LIMIT + 1]);
-        assert!(long.line(&mut line).is_err());
+        assert!(long.read_line(&mut line).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Rate limit of packets that are sent about others, such as ICMP errors.
+//! Rate limit of ICMP errors, and of other packets that report on a packet.
 
 use std::cell::Cell;
 
@@ -7,8 +7,7 @@ use linerate_memory::{Frame, Slot};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// So many errors per second, and so many at once. `R` are the reasons for which the element drops
-/// packets.
+/// Token bucket for errors. `R` is the type of the element's drop reasons.
 #[derive(Debug, Arguments)]
 #[arguments(check = Limit::fill)]
 pub struct Limit<R: DropReason> {
@@ -18,49 +17,50 @@ pub struct Limit<R: DropReason> {
     /// most errors at once, where RATE is given
     #[arg(keyword, kind = "errors", default = 50)]
     burst: u32,
-    /// Billionths of errors that may be sent now.
-    credit: u64,
-    /// When that was.
+    /// Tokens in the bucket, in billionths of an error.
+    tokens: u64,
+    /// Steady time at which they were counted, in nanoseconds.
     since: u64,
-    /// Packets of a frame that nothing is sent about, and why.
-    silent: Vec<(Slot, R)>,
+    /// Packets of the current frame to be dropped, with the reason.
+    unreported: Vec<(Slot, R)>,
 }
 
 impl<R: DropReason> Default for Limit<R> {
     fn default() -> Limit<R> {
-        Limit { rate: 0, burst: 0, credit: 0, since: 0, silent: Vec::new() }
+        Limit { rate: 0, burst: 0, tokens: 0, since: 0, unreported: Vec::new() }
     }
 }
 
 impl<R: DropReason> Limit<R> {
-    /// All of a burst may be sent now.
+    /// Fills the bucket.
     fn fill(&mut self, _: &mut ElementBuilder<'_>) {
         self.burst = self.burst.max(1);
-        self.credit = u64::from(self.burst) * SECOND;
+        self.tokens = u64::from(self.burst) * SECOND;
     }
 
-    /// Goes on where a limit of the same element has been.
-    pub fn go_on(&mut self, old: &mut Limit<R>) {
+    /// Takes the state of the limit that the element had before a reconfiguration, if rate and burst
+    /// are unchanged.
+    pub fn take_state(&mut self, old: &mut Limit<R>) {
         if (old.rate, old.burst) == (self.rate, self.burst) {
             std::mem::swap(self, old);
         }
     }
 
-    /// Replaces each packet by the one that `about` makes of it while that is allowed. The others
-    /// are dropped, for the reason that it returns, or because there are `too_many`.
+    /// Replaces each packet by the error that `report` makes about it, within the limit. Other packets
+    /// are dropped, for the reason that `report` returns, or for `too_many` beyond the limit.
     pub fn replace(
         &mut self,
         cx: &mut Context,
         frame: &mut Frame,
         too_many: R,
-        mut about: impl FnMut(&mut Context, &Slot) -> Result<Slot, R>,
+        mut report: impl FnMut(&mut Context, &Slot) -> Result<Slot, R>,
     ) {
         let now = if self.rate == 0 { 0 } else { cx.steady() };
         let (allowed, mut made) = (self.allowance(now), 0);
         let reason = Cell::new(too_many);
         frame.retain(
             |slot| {
-                let error = if made < allowed { about(cx, slot) } else { Err(too_many) };
+                let error = if made < allowed { report(cx, slot) } else { Err(too_many) };
                 match error {
                     Ok(error) => {
                         made += 1;
@@ -73,29 +73,30 @@ impl<R: DropReason> Limit<R> {
                     }
                 }
             },
-            |slot| self.silent.push((slot, reason.get())),
+            |slot| self.unreported.push((slot, reason.get())),
         );
         self.spend(made);
-        self.silent.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason));
+        self.unreported.drain(..).for_each(|(slot, reason)| cx.drop_packet(slot, reason));
     }
 
-    /// Returns the number of packets that may be sent now, a steady time in nanoseconds.
+    /// Refills the bucket, and returns the number of errors that may be sent at `now`, a steady time
+    /// in nanoseconds.
     fn allowance(&mut self, now: u64) -> u64 {
         if self.rate == 0 {
             return u64::MAX;
         }
-        let most = u64::from(self.burst) * SECOND;
-        let passed = now.saturating_sub(self.since);
-        let earned = passed.saturating_mul(u64::from(self.rate));
-        self.credit = self.credit.saturating_add(earned).min(most);
+        let capacity = u64::from(self.burst) * SECOND;
+        let elapsed = now.saturating_sub(self.since);
+        let earned = elapsed.saturating_mul(u64::from(self.rate));
+        self.tokens = self.tokens.saturating_add(earned).min(capacity);
         self.since = now;
-        self.credit / SECOND
+        self.tokens / SECOND
     }
 
-    /// So many were sent.
+    /// Takes `count` errors out of the bucket.
     fn spend(&mut self, count: u64) {
         if self.rate != 0 {
-            self.credit = self.credit.saturating_sub(count.saturating_mul(SECOND));
+            self.tokens = self.tokens.saturating_sub(count.saturating_mul(SECOND));
         }
     }
 }
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     fn limit(rate: u32, burst: u32) -> Limit<NoDrop> {
-        Limit { rate, burst, credit: u64::from(burst) * SECOND, ..Limit::default() }
+        Limit { rate, burst, tokens: u64::from(burst) * SECOND, ..Limit::default() }
     }
 
     #[test]

@@ -34,10 +34,12 @@ pub(super) const BURSTER: Class = Class {
 const INTERVAL: Arg =
     Arg::required("INTERVAL", "time", "time between bursts, in whole milliseconds");
 
-/// Nanoseconds of a second: a timer that is later than that starts anew.
+/// Limit of a timer's delay, in nanoseconds: one that is later restarts from the present.
 const SECOND: u64 = 1_000_000_000;
-/// Returns the number of pulls for nothing after which Click's queue in front reports to be empty.
-fn patience(make: &ElementBuilder<'_>) -> u32 {
+
+/// Returns the number of empty pulls after which the queue in front reports to be empty, as Click's
+/// queues do.
+fn empty_pulls_allowed(make: &ElementBuilder<'_>) -> u32 {
     let elements = &make.plan().elements;
     let sources = elements[make.element()].sources.first().into_iter().flatten();
     let mut classes = sources.map(|source| elements[source.element].class.name);
@@ -49,10 +51,10 @@ struct TimedUnqueue {
     burst: usize,
     /// When the timer was last due.
     due: Option<u64>,
-    /// Pulls for nothing since the last packet, and after how many the queue in
-    /// front is believed to be empty.
-    failures: u32,
-    patience: u32,
+    /// Empty pulls since the last packet.
+    empty_pulls: u32,
+    /// Number of them after which the queue in front counts as empty.
+    empty_pulls_allowed: u32,
 }
 
 impl TimedUnqueue {
@@ -66,8 +68,8 @@ impl TimedUnqueue {
             interval: u64::from(interval) * 1_000_000,
             burst: usize::try_from(burst).unwrap_or(1).max(1),
             due: None,
-            failures: 0,
-            patience: patience(make),
+            empty_pulls: 0,
+            empty_pulls_allowed: empty_pulls_allowed(make),
         }
     }
 }
@@ -78,7 +80,7 @@ impl Element for TimedUnqueue {
     }
 
     fn run(&mut self, cx: &mut Context, frame: &mut Frame) -> Next {
-        // Packets have come, but the interval is not over.
+        // The task was woken by packets before the end of the interval.
         if cx.timer(TIMER).is_some() {
             return Next::Sleep;
         }
@@ -88,11 +90,11 @@ impl Element for TimedUnqueue {
             let pulled = cx.pull(0, asked, frame);
             left -= pulled;
             if pulled > 0 {
-                self.failures = 0;
+                self.empty_pulls = 0;
             }
             if pulled < asked {
-                let asleep = self.failures >= self.patience;
-                self.failures = self.failures.saturating_add(1);
+                let asleep = self.empty_pulls >= self.empty_pulls_allowed;
+                self.empty_pulls = self.empty_pulls.saturating_add(1);
                 if left == self.burst && asleep && cx.nothing_pulled() == Next::Sleep {
                     self.due = None;
                     return Next::Sleep;
@@ -104,7 +106,7 @@ impl Element for TimedUnqueue {
             }
             cx.out.emit_frame(0, frame);
         }
-        // Behind those that have been sent.
+        // The packets of the last pull.
         cx.out.emit_frame(0, frame);
         let now = cx.steady();
         let next = match self.due {
@@ -132,21 +134,21 @@ impl Element for TimedUnqueue {
 mod tests {
     use linerate_elements_testing::Run;
 
-    /// When packets come, in milliseconds: as in Click's simulated time.
+    /// Arrival times in milliseconds, as in Click's simulated time.
     #[test]
     fn bursts_are_an_interval_apart() {
         for (feed, config, expected) in [
             ("TimedSource(1, LIMIT 3) -> Queue", "70ms", "1000 2000 3000"),
             ("TimedSource(1, LIMIT 3) -> Queue", "300ms", "1200 2100 3000"),
             ("TimedSource(1, LIMIT 3) -> QuickNoteQueue", "300ms", "1000 2000 3000"),
-            // Behind a pause, too, the end of an interval counts.
+            // After a pause, too, bursts keep to the intervals.
             ("TimedSource(1.3, LIMIT 5) -> Queue", "500ms, 3", "1500 3000 4000 5500 6500"),
             ("TimedSource(0.1, LIMIT 5) -> Queue", "400ms, 2", "400 400 800 800 1200"),
             ("TimedSource(0.1, LIMIT 25) -> Queue", "1.2s, 10", &{
                 ["1200 ".repeat(10), "2400 ".repeat(10), "3600 ".repeat(5)].concat()
             }),
         ] {
-            // The other class has another default only.
+            // The classes differ in the default burst alone.
             let burst = if config.contains(',') { "" } else { ", 1" };
             for (class, frame_limit) in
                 [("TimedUnqueue", 1), ("TimedUnqueue", 7), ("TimedUnqueue", 256), ("Burster", 7)]
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_click_s() {
+    fn errors_match_click() {
         for (config, error) in
             [("1, 0", "bad BURST"), ("x", "INTERVAL: parse error"), ("-1", "INTERVAL: parse error")]
         {

@@ -1,20 +1,19 @@
 //! Elements that rewrite flows: addresses, ports and identifiers, in both directions.
 //!
-//! A rewriter's packets are looked up in a table of flows, a frame at a time
-//! ([`linerate_lookup::exact`]). Both directions of a flow are entries of it, with all that is
-//! needed to rewrite a packet: new addresses and ports, and the changes of the checksums. New flows
-//! are decided by the input's specification ([`spec`]): a pattern, perhaps with a range of which a
-//! free value is chosen ([`port_alloc`]), or an element that chooses among patterns ([`mapper`]).
+//! A rewriter looks its packets up in a flow table, a frame at a time ([`linerate_lookup::exact`]).
+//! Each direction of a flow is an entry, with all that is needed to rewrite a packet: new addresses
+//! and ports, and checksum differences. The input's specification ([`spec`]) decides on new flows: a
+//! pattern, perhaps with a range from which a free value is chosen ([`port_alloc`]), or an element
+//! that chooses among patterns ([`mapper`]).
 //!
 //! Rewriters that share a capacity share a table ([`flow_set`]), and so do the replicas of a
 //! rewriter on several workers, since the two directions of a rewritten flow have different hashes
-//! and come to different workers. Nearly all packets change nothing of their flow but when it was last
-//! used, which is an atomic word of their direction: they need the table only to read, so all workers
-//! have it at once, by a lock of readers taken once for a frame. One that begins a flow, ends it, or is
-//! among its first has the table to itself, for itself and a few packets behind it. A table per worker
-//! would need no lock, and hands from worker to worker wherever answers come elsewhere, which is
-//! everywhere. [`registry`] is where elements find each other's tables, and [`names`] each other's
-//! patterns.
+//! and arrive at different workers. Nearly every packet changes only the time its flow was last used,
+//! an atomic word of the entry. Such packets need a read lock alone, taken once for a frame, so that
+//! workers do not wait for each other. A packet that begins or ends a flow, or is among its first,
+//! takes the write lock, for itself and a few packets behind it. Tables per worker would need no
+//! locks, but a hand-over between workers for nearly every reply. Elements find each other's tables in
+//! [`registry`], and each other's patterns in [`names`].
 #![forbid(unsafe_code)]
 
 use linerate_graph::Class;
@@ -59,7 +58,7 @@ mod udp_rewriter;
 #[cfg(test)]
 mod worker_tests;
 
-/// The classes of its families.
+/// The classes of this crate, by family.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[
@@ -79,7 +78,7 @@ const CLASSES: &[&Class] = &[
 /// The name of the family in the reference.
 const FAMILY: &str = "rewriting";
 
-/// Classes that have flows.
+/// Classes with a flow table.
 const REWRITERS: &[&Class] = &[
     &icmp_ping_rewriter::CLASS,
     &ip_addr_pair_rewriter::CLASS,
@@ -89,7 +88,7 @@ const REWRITERS: &[&Class] = &[
     &udp_rewriter::CLASS,
 ];
 
-/// Returns true if elements of a class have flows.
+/// Returns true if a class has a flow table.
 fn is_rewriter(class: &Class) -> bool {
     REWRITERS.iter().any(|rewriter| rewriter.name == class.name)
 }

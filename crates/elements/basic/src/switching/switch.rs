@@ -9,7 +9,7 @@ use linerate_memory::Frame;
 use super::FAMILY;
 use linerate_kit::handler_values::integer_or;
 
-/// Drop reason.
+/// Drop reasons of `Switch` and `StaticSwitch`.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// switched off
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_there_are_not() {
+    fn outputs_out_of_range() {
         assert_eq!(
             Run::errors("Idle -> Switch(2) -> Discard"),
             "config:1: While configuring 'Switch@2 :: Switch':\n  output must be < 1\n"

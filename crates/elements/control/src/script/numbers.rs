@@ -1,7 +1,7 @@
 //! Arithmetic handlers of a script: pure functions of their parameters.
 //!
-//! As in Click, words that all are integers of 64 bits are integers, and else numbers are doubles;
-//! overflows wrap around.
+//! As in Click, a handler computes in 64-bit integers if all its parameters are such, and in doubles
+//! otherwise. Integer overflows wrap around.
 
 use linerate_graph::{
     lang::config::{shift_word, words},
@@ -10,14 +10,14 @@ use linerate_graph::{
 
 use linerate_kit::fmt_g::format_g;
 
-/// Result of such a handler, or an error in its parameters.
+/// Result of an arithmetic handler, or an error in its parameters.
 pub(crate) type Answer = Result<String, String>;
 
-/// The answer of the handler `name`; `None` if it does not compute.
+/// Calls the arithmetic handler `name`; `None` if there is no such handler.
 pub(crate) fn compute(name: &str, parameter: &str) -> Option<Answer> {
     Some(match name {
         "add" | "sub" | "min" | "max" | "mul" | "div" | "idiv" => arithmetic(name, parameter),
-        "avg" | "count" => many(name, parameter),
+        "avg" | "count" => count_or_mean(name, parameter),
         "mod" | "rem" => remainder(name, parameter),
         "neg" | "abs" => sign(name, parameter),
         "eq" | "ne" | "gt" | "ge" | "lt" | "le" => compare(name, parameter),
@@ -28,13 +28,13 @@ pub(crate) fn compute(name: &str, parameter: &str) -> Option<Answer> {
         "first" => Ok(shift_word(parameter).0.to_owned()),
         "length" => Ok(parameter.len().to_string()),
         "unquote" => Ok(unquoted(parameter)),
-        "htons" | "ntohs" => swapped(parameter, |value| u32::from((value as u16).to_be())),
-        "htonl" | "ntohl" => swapped(parameter, |value| value.to_be()),
+        "htons" | "ntohs" => swap_bytes(parameter, |value| u32::from((value as u16).to_be())),
+        "htonl" | "ntohl" => swap_bytes(parameter, |value| value.to_be()),
         _ => return None,
     })
 }
 
-/// A truth value where scripts want one.
+/// Parses a truth value.
 pub(super) fn truth(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "y" | "true" | "yes" => Some(true),
@@ -47,12 +47,12 @@ fn boolean(text: &str) -> Result<bool, String> {
     truth(text).ok_or_else(|| "syntax error".into())
 }
 
-/// A signed integer of 64 bits.
+/// Parses a signed integer of 64 bits.
 pub(super) fn integer(text: &str) -> Option<i64> {
     i64::try_from(parse_integer(text)?).ok()
 }
 
-/// A double, as C reads one.
+/// Parses a double in C's notation.
 fn double(text: &str) -> Option<f64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1.0, digits),
@@ -108,11 +108,11 @@ fn arithmetic(name: &str, parameter: &str) -> Answer {
     })
 }
 
-/// Returns the count of numbers, or their mean, which for integers is cut to one. Both are those of
-/// `FastClick`.
-fn many(name: &str, parameter: &str) -> Answer {
+/// Returns the count of numbers, or their mean, which is truncated if all are integers. Both
+/// handlers are `FastClick`'s.
+fn count_or_mean(name: &str, parameter: &str) -> Answer {
     let count = words(parameter).len();
-    // Reports errors in words.
+    // Also checks that the words are numbers, which `count` needs.
     let sum = arithmetic("add", parameter)?;
     if name == "count" {
         return Ok(count.to_string());
@@ -124,7 +124,7 @@ fn many(name: &str, parameter: &str) -> Answer {
     })
 }
 
-fn two(parameter: &str) -> Result<(&str, &str), String> {
+fn two_words(parameter: &str) -> Result<(&str, &str), String> {
     match words(parameter)[..] {
         [a, b] => Ok((a, b)),
         _ => Err("expected two numbers".into()),
@@ -132,14 +132,14 @@ fn two(parameter: &str) -> Result<(&str, &str), String> {
 }
 
 fn remainder(name: &str, parameter: &str) -> Answer {
-    let (a, b) = two(parameter)?;
-    let wrong = || String::from("expected two numbers");
+    let (a, b) = two_words(parameter)?;
+    let error = || String::from("expected two numbers");
     match (integer(a), integer(b)) {
         (Some(_), Some(0)) => Err("division by zero".into()),
         (Some(a), Some(b)) => Ok(a.wrapping_rem(b).to_string()),
-        _ if name == "mod" => Err(wrong()),
+        _ if name == "mod" => Err(error()),
         _ => {
-            let (a, b) = double(a).zip(double(b)).ok_or_else(wrong)?;
+            let (a, b) = double(a).zip(double(b)).ok_or_else(error)?;
             Ok(format_g(a % b))
         }
     }
@@ -156,7 +156,7 @@ fn sign(name: &str, parameter: &str) -> Answer {
 
 fn compare(name: &str, parameter: &str) -> Answer {
     use std::cmp::Ordering;
-    let (a, b) = two(parameter)?;
+    let (a, b) = two_words(parameter)?;
     let order = match (integer(a), integer(b), double(a), double(b)) {
         (Some(a), Some(b), ..) => a.cmp(&b),
         // Incomparable numbers count as greater, as in Click.
@@ -198,7 +198,7 @@ fn is_in(parameter: &str) -> bool {
     !word.is_empty() && words(rest).into_iter().any(|other| unquoted(other) == word)
 }
 
-fn swapped(parameter: &str, swap: impl Fn(u32) -> u32) -> Answer {
+fn swap_bytes(parameter: &str, swap: impl Fn(u32) -> u32) -> Answer {
     let value = parse_integer(parameter).and_then(|value| i32::try_from(value).ok());
     Ok(swap(value.ok_or("syntax error")? as u32).to_string())
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_clicks() {
+    fn results_match_click() {
         for (call, expected) in [
             ("add 1 2 3", "6"),
             ("add 1.5 2", "3.5"),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_clicks() {
+    fn errors_match_click() {
         for (call, expected) in [
             ("add x", "expected list of numbers"),
             ("mod 1.5 2", "expected two numbers"),

@@ -1,4 +1,4 @@
-//! The thread that listens to the kernel's notices.
+//! The thread that listens to the kernel's routing notices (rtnetlink).
 
 use std::{
     io,
@@ -18,20 +18,20 @@ use rustix::{
     io::{read, write},
 };
 
-/// Notices waiting to be acted upon, beyond which the kernel's notices wait.
-const LIMIT: usize = 4096;
-/// Time it waits for those before it looks again.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Most notices in the channel to the element; further ones wait in the kernel's socket.
+const CHANNEL_LIMIT: usize = 4096;
+/// Interval of looking whether a full channel has room again.
+const FULL_PAUSE: Duration = Duration::from_millis(1);
 
-/// Notice of the kernel, to be acted upon.
+/// A notice of the kernel.
 #[derive(Debug)]
 pub(super) enum Notice {
-    /// The route of a prefix now: by these gateways and interfaces, or none.
+    /// The new route of a prefix.
     Route(Prefix, RouteTarget),
     /// The Ethernet address of a neighbour behind an interface, if it is known.
     Neighbour { device: Device, address: IpAddr, mac: Option<[u8; 6]> },
-    /// The initial routes and neighbours are complete.
-    Whole,
+    /// The initial dump of routes and neighbours is complete.
+    DumpComplete,
     /// There will be no more notices, for this reason.
     Failed(String),
 }
@@ -39,12 +39,12 @@ pub(super) enum Notice {
 /// A gateway, its interface and its share of the flows.
 pub(super) type Hop = (Option<IpAddr>, Device, u16);
 
-/// Route of packets.
+/// Target of a route.
 #[derive(Debug)]
 pub(super) enum RouteTarget {
-    /// By one of these.
+    /// One of these next hops.
     Through(Vec<Hop>),
-    /// They are refused.
+    /// Packets are refused: an unreachable, prohibit or blackhole route.
     Refused,
     /// There is no route.
     None,
@@ -53,8 +53,8 @@ pub(super) enum RouteTarget {
 /// An interface: its number and, while it is there, its name.
 pub(super) type Device = (u32, Option<String>);
 
-/// Listens to the kernel on a thread of its own, which may take long to read a
-/// large table.
+/// Listens to the kernel on a thread of its own, since a large table takes long to
+/// read.
 pub(super) struct Follower {
     channel: Arc<Channel>,
     thread: Option<JoinHandle<()>>,
@@ -82,7 +82,7 @@ impl Channel {
 }
 
 impl Follower {
-    /// Follows a table in the network namespace of the calling thread.
+    /// Follows a routing table in the network namespace of the calling thread.
     pub(super) fn start(table: u32) -> Result<Follower, String> {
         let mut monitor = RoutingMonitor::open(table).map_err(|error| error.to_string())?;
         let bell = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
@@ -91,19 +91,19 @@ impl Follower {
             Ok(Channel { notices, stop, bell: bell()?, end: bell()? })
         };
         let channel = Arc::new(channel().map_err(|error| format!("eventfd: {error}"))?);
-        let its = Arc::clone(&channel);
+        let shared = Arc::clone(&channel);
         let thread = thread::Builder::new()
             .name("routes".into())
             .spawn(move || {
-                if let Err(reason) = listen(&mut monitor, &its) {
-                    its.post(Notice::Failed(reason));
+                if let Err(reason) = listen(&mut monitor, &shared) {
+                    shared.post(Notice::Failed(reason));
                 }
             })
             .map_err(|error| format!("cannot start a thread: {error}"))?;
         Ok(Follower { channel, thread: Some(thread) })
     }
 
-    /// Readable when there are notices.
+    /// Returns the eventfd that is readable while there are notices.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.channel.bell.as_fd()
     }
@@ -131,17 +131,17 @@ impl Drop for Follower {
 }
 
 fn listen(monitor: &mut RoutingMonitor, channel: &Channel) -> Result<(), String> {
-    let mut whole = false;
+    let mut dumped = false;
     while !channel.stop.load(Ordering::Relaxed) {
-        if channel.notices().len() >= LIMIT {
-            thread::sleep(PAUSE);
+        if channel.notices().len() >= CHANNEL_LIMIT {
+            thread::sleep(FULL_PAUSE);
             continue;
         }
         match monitor.next_event().map_err(|error| error.to_string())? {
             Some(event) => channel.post(notice(event, monitor)),
             None => {
-                if !std::mem::replace(&mut whole, true) {
-                    channel.post(Notice::Whole);
+                if !std::mem::replace(&mut dumped, true) {
+                    channel.post(Notice::DumpComplete);
                 }
                 wait(monitor, channel).map_err(|error| error.to_string())?;
             }
@@ -154,7 +154,7 @@ fn notice(event: RoutingEvent, monitor: &RoutingMonitor) -> Notice {
     let device = |number| (number, monitor.device(number).map(str::to_owned));
     match event {
         RoutingEvent::Route { prefix, target } => {
-            let way = match target {
+            let target = match target {
                 None => RouteTarget::None,
                 Some(Target::Refused) => RouteTarget::Refused,
                 Some(Target::Through(hops)) => {
@@ -164,7 +164,7 @@ fn notice(event: RoutingEvent, monitor: &RoutingMonitor) -> Notice {
                     RouteTarget::Through(hops.iter().map(hop).collect())
                 }
             };
-            Notice::Route(prefix, way)
+            Notice::Route(prefix, target)
         }
         RoutingEvent::Neighbour { device: number, address, mac } => {
             Notice::Neighbour { device: device(number), address, mac }

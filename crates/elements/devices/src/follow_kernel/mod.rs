@@ -155,7 +155,7 @@ impl FollowKernel {
             Notice::Neighbour { device, address, mac } => {
                 self.set_neighbour(cx, device, address, mac);
             }
-            Notice::Whole => {
+            Notice::DumpComplete => {
                 self.complete = true;
                 let gone = std::mem::take(&mut self.inherited);
                 gone.into_iter().for_each(|prefix| self.remove_route(cx, prefix));

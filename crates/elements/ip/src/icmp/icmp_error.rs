@@ -213,7 +213,7 @@ impl Element for IcmpError {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<IcmpError>() {
-            self.limit.go_on(&mut old.limit);
+            self.limit.take_state(&mut old.limit);
         }
     }
 

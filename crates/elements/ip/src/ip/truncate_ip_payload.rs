@@ -9,9 +9,10 @@ use linerate_kit::{
     ip::{LEAST, PROTOCOL},
 };
 
-/// ICMP timestamp and timestamp reply, and the length of these messages.
+/// ICMP types timestamp and timestamp reply.
 const ICMP_TIMESTAMPS: [u8; 2] = [13, 14];
-const ICMP_TIMESTAMP: usize = 20;
+/// Length of these messages.
+const ICMP_TIMESTAMP_LENGTH: usize = 20;
 const ICMP_HEADER: usize = 8;
 const UDP_HEADER: usize = 8;
 const TCP_HEADER: usize = 20;
@@ -34,7 +35,7 @@ pub(super) const CLASS: Class = Class {
 };
 
 #[derive(Arguments)]
-#[arguments(check = TruncateIpPayload::look_at)]
+#[arguments(check = TruncateIpPayload::check_annotations)]
 struct TruncateIpPayload {
     /// most bytes of payload
     #[arg(optional, kind = "bytes", default = 0)]
@@ -44,10 +45,10 @@ struct TruncateIpPayload {
     transport: bool,
     /// whether to remember what was cut off
     #[arg(keyword, name = "EXTRA_LENGTH", default = true)]
-    remembers: bool,
+    keeps_extra_length: bool,
 }
 
-/// Length of an IP packet's headers by their length fields, and at least the minimum of each.
+/// Returns the length of an IP packet's headers by their length fields, at least the minimum of each.
 #[inline]
 fn headers(ip: &[u8], transport: bool) -> usize {
     let length = ip.first().map_or(0, |first| usize::from(first & 15) * 4);
@@ -59,25 +60,26 @@ fn headers(ip: &[u8], transport: bool) -> usize {
     length
         + match protocol {
             Some(6) => {
-                let said = behind.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
-                said.max(TCP_HEADER)
+                let stated = behind.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+                stated.max(TCP_HEADER)
             }
             Some(17) => UDP_HEADER,
             Some(1) if behind.len() < ICMP_HEADER => 0,
-            Some(1) if ICMP_TIMESTAMPS.contains(&behind[0]) => ICMP_TIMESTAMP,
+            Some(1) if ICMP_TIMESTAMPS.contains(&behind[0]) => ICMP_TIMESTAMP_LENGTH,
             Some(1) => ICMP_HEADER,
             _ => 0,
         }
 }
 
 impl TruncateIpPayload {
-    fn look_at(&mut self, make: &mut ElementBuilder<'_>) {
-        self.remembers &= make.world.annotated;
+    fn check_annotations(&mut self, make: &mut ElementBuilder<'_>) {
+        self.keeps_extra_length &= make.world.annotated;
     }
 
-    /// Longest packet that passes whole: headers and payload, or payload without a known IP header.
+    /// Returns the length that a packet is cut to: headers and payload, or payload alone without a
+    /// known IP header.
     #[inline]
-    fn most(&self, bytes: &[u8], network: usize) -> usize {
+    fn kept_length(&self, bytes: &[u8], network: usize) -> usize {
         let ip = bytes.get(network..).filter(|ip| !ip.is_empty());
         let kept = ip.map_or(0, |ip| network + headers(ip, self.transport));
         kept + usize::from(self.length)
@@ -85,7 +87,7 @@ impl TruncateIpPayload {
 
     #[inline]
     fn is_cut(&self, arena: &Arena, slot: &Slot) -> bool {
-        slot.len() > self.most(arena.packet(slot), arena.network(slot))
+        slot.len() > self.kept_length(arena.packet(slot), arena.network(slot))
     }
 }
 
@@ -94,7 +96,7 @@ impl Step<Reads, NoBuffer> for TruncateIpPayload {
     fn begin(&mut self, cx: &mut Context, frame: &mut Frame) -> bool {
         let arena = cx.pool.arena();
         let written = |slot: &Slot| slot.is_shared() && self.is_cut(arena, slot);
-        if self.remembers && frame.has_shared() && frame.slots().iter().any(written) {
+        if self.keeps_extra_length && frame.has_shared() && frame.slots().iter().any(written) {
             cx.unshare::<NoBuffer>(frame);
         }
         true
@@ -102,18 +104,18 @@ impl Step<Reads, NoBuffer> for TruncateIpPayload {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet<'_>) -> Verdict {
-        let most = self.most(packet.bytes(), packet.network());
-        let Some(cut) = packet.len().checked_sub(most).filter(|cut| *cut > 0) else {
+        let kept = self.kept_length(packet.bytes(), packet.network());
+        let Some(cut) = packet.len().checked_sub(kept).filter(|cut| *cut > 0) else {
             return Ok(());
         };
-        if self.remembers
+        if self.keeps_extra_length
             && let Some(packet) = packet.writable()
         {
             let meta = packet.meta_mut();
             let extra = annotations::extra_length(meta).wrapping_add(cut as u32);
             annotations::set_extra_length(meta, extra);
         }
-        packet.truncate(most);
+        packet.truncate(kept);
         Ok(())
     }
 }
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_stay_and_so_much_behind_them() {
+    fn headers_and_a_length_of_payload_stay() {
         let mut tcp = [0; 20];
         tcp[12] = 0x80;
         let packets = [
