@@ -1,11 +1,11 @@
-//! Sending: `pcap_inject` and its kin.
+//! Sending: `pcap_inject`, `pcap_sendpacket` and their bursts.
 //!
 //! A packet that is sent outside of a callback is on its way when the call returns. Packets that a
 //! callback of `pcap_dispatch` or `pcap_loop` sends, by any handle, go in bursts: when there are
 //! [`HOLD`] of them, and before that call looks for more packets, sleeps or returns. Packets sent
 //! in the last callback of a call that is given a count go at once, since none comes behind it.
-//! Where there is no room, that call waits for some, unless its handle does not wait or its loop is
-//! broken: the rest goes with the next call, or when the handle that sends is closed.
+//! A call that finds no room waits for it, unless its handle is non-blocking or its loop is broken;
+//! then the rest goes with the next call, or when the sending handle is closed.
 
 mod boundary;
 mod port;
@@ -20,15 +20,15 @@ pub(crate) use self::{
 /// Packets that are held back at most.
 const HOLD: usize = 64;
 
-/// Why a packet was not sent.
+/// The reason why a packet was not sent.
 #[derive(Debug)]
 pub(crate) enum SendFailure {
-    /// There is no place for it now.
+    /// There is no room for it now.
     Full,
-    /// The kernel's word for it.
+    /// An error number of the kernel.
     Errno(i32),
-    /// Something else.
-    Words(String),
+    /// Another error, as text.
+    Text(String),
 }
 
 /// Destination of packets.
@@ -41,12 +41,12 @@ pub(crate) trait PacketSink: Send {
         0
     }
 
-    /// Waits until there may be place.
+    /// Waits until there may be room.
     fn wait(&mut self) {
         std::thread::sleep(std::time::Duration::from_micros(50));
     }
 
-    /// Waits for packets on their way, for a while, and closes.
+    /// Waits a while for packets on their way, and closes.
     fn close(&mut self) {}
 }
 
@@ -92,8 +92,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends the packets held back; waits for room, for the program was told that they were sent,
-    /// but not when it `ends`. Returns true if all are on their way.
+    /// Sends the packets held back, which the program has been told are sent; waits for room until
+    /// `ends` returns true. Returns true if all are on their way.
     fn flush(&self, ends: impl Fn() -> bool) -> bool {
         let mut sink = self.lock();
         while sink.flush() > 0 {
@@ -112,8 +112,8 @@ impl Sender {
         }
     }
 
-    /// Leaves it open, for its other users.
-    pub(crate) fn leave(&self) {
+    /// Forgets packets held back by this thread, and leaves the sink open: another process uses it.
+    pub(crate) fn detach(&self) {
         boundary::forget(self);
     }
 
@@ -123,7 +123,7 @@ impl Sender {
         self.lock().close();
     }
 
-    fn is(&self, other: &Sender) -> bool {
+    fn is_same(&self, other: &Sender) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }

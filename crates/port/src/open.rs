@@ -1,4 +1,4 @@
-//! Opening of ports by their names.
+//! Opening of ports by their URIs.
 
 use linerate_host::closest;
 
@@ -32,16 +32,16 @@ pub const DRIVERS: &[Driver] = &[
 ///
 /// # Errors
 ///
-/// When the name is wrong or the port cannot be had; the error names the next step.
+/// When the URI is invalid or the port cannot be opened; the error names the next step.
 pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
-    let driver = driver(uri)?;
+    let driver = find_driver(uri)?;
     if driver.name != null::DRIVER.name {
-        // Its packets stay in the buffers that it gives back.
+        // All drivers but `null` write other packets into buffers.
         context.arena.forget_template();
     }
     let mut port = (driver.open)(uri, context)?;
     if let Some(filter) = &context.filter {
-        // Packets that a capture cut, or the port itself; all others have packets as they are.
+        // Packets from a capture or with `long=cut` may be shorter than they were on the wire.
         let cuts = uri
             .written()
             .iter()
@@ -61,26 +61,27 @@ pub fn open(uri: &PortUri, context: &Context) -> Result<Port, OpenError> {
     Ok(port)
 }
 
-/// Looks whether a port can be there at all, before memory is made for it: its
-/// driver is known, and so is the interface it is on, where it needs one.
+/// Checks, before memory is allocated for a port, that its driver is known and that its interface
+/// exists, for drivers that need one.
 ///
 /// # Errors
 ///
-/// As [`open`] would say.
+/// Those of [`open`].
 pub fn probe(uri: &PortUri) -> Result<(), OpenError> {
-    if driver(uri)?.interface && !af_packet::is_any(uri) {
-        // Looking takes no privileges.
+    if find_driver(uri)?.interface && !af_packet::is_any(uri) {
+        // No privileges are needed.
         OpenErrors::with_remedy(uri, String::new()).find(uri.name())?;
     }
     Ok(())
 }
 
-/// Packets that a port may have at a time beyond those that any has: an arena for it needs room for them.
+/// Returns the number of packets that a port can hold beyond the usual number of a port; an arena needs
+/// as many buffers more.
 pub fn packets_kept(uri: &PortUri) -> usize {
     if uri.driver() == xdp::DRIVER.name { xdp::packets_kept(uri) } else { 0 }
 }
 
-fn driver(uri: &PortUri) -> Result<&'static Driver, OpenError> {
+fn find_driver(uri: &PortUri) -> Result<&'static Driver, OpenError> {
     DRIVERS.iter().find(|driver| driver.name == uri.driver()).ok_or_else(|| {
         let names: Vec<&str> = DRIVERS.iter().map(|driver| driver.name).collect();
         UriError::UnknownDriver {

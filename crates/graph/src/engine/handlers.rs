@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A pace of time as it was written.
-fn pace(value: &str) -> Result<TimeSpeed, HandlerError> {
+fn parse_speed(value: &str) -> Result<TimeSpeed, HandlerError> {
     match value.trim() {
         "nowait" => Ok(TimeSpeed::NoWait),
         factor => match factor.parse::<f64>() {
@@ -178,7 +178,7 @@ impl Context {
             }
             "packages" => Ok(String::new()),
             "driver" => Ok("userlevel".into()),
-            TIMEWARP => Ok(match self.clock.pace() {
+            TIMEWARP => Ok(match self.clock.speed() {
                 Some(TimeSpeed::Times(speed)) => speed.to_string(),
                 Some(TimeSpeed::NoWait) => "nowait".into(),
                 None => "simulation".into(),
@@ -211,7 +211,7 @@ impl Context {
                 Ok(String::new())
             }
             TIMEWARP if !self.clock.is_simulated() => {
-                self.clock.set_pace(pace(value)?);
+                self.clock.set_speed(parse_speed(value)?);
                 Ok(String::new())
             }
             HOTCONFIG if self.may_be_replaced() => {

@@ -1,19 +1,19 @@
 //! Pacing of tasks that must not run ahead of others.
 //!
-//! A task takes many turns at once where no result depends on it. Results depend on it where a queue
-//! overflows: a reader that takes all there is in one go makes room that packets one at a time would
-//! not have found, and a burst finds less where another task has filled the queue before its turn.
-//! So where a queue may be filled beyond its room, a task that takes packets out of it takes as many
-//! turns as it has before the next turn of those that fill it, and so does a task that fills it
-//! beside one with bursts. A task that fills it alone is bound by the room there is, and waits only
-//! for readers that take whole bursts of the packets there and send them to the next queue.
+//! A task takes many turns at once unless results depend on its turns. They do where a queue can
+//! overflow: a reader that empties the queue in one go makes room that single packets would not have
+//! found, and a burst finds less room if another task has filled the queue before its turn. So a reader
+//! of a queue that can overflow takes only the turns that come before the next turn of the tasks that
+//! fill the queue, and so does a task that fills it beside another one that sends bursts. The only task
+//! that fills a queue is bound by the room in it; it yields only to readers that move whole bursts from
+//! there to the next queue.
 //!
-//! Results depend on it, too, where an element looks at how many packets wait: tasks that fill or
+//! Results also depend on turns where an element observes the length of a queue: tasks that fill or
 //! empty such a queue take one turn at a time.
 //!
-//! A reader that finds nothing and is woken by no queue looks again when all tasks have run. Where
-//! results depend on its turns it looks again behind the next turn that can have a packet for it:
-//! else what others send in many turns would overflow a queue that it would have emptied in between.
+//! A reader that finds no packet, and that no queue wakes, polls again after all tasks have run. Where
+//! results depend on its turns, it polls again right behind the next turn that can bring it a packet:
+//! otherwise packets of many turns would overflow a queue that the reader would have emptied in between.
 
 use std::collections::HashSet;
 
@@ -26,8 +26,8 @@ use crate::{
     },
 };
 
-/// Finds the tasks that each one must not run ahead of. `pulled` are the queues it takes packets
-/// out of.
+/// Connects each task with the tasks that it must not run ahead of. `pulled` has, by task, the queues
+/// that it takes packets out of.
 pub(super) fn connect_pacing_peers(plan: &Plan, pulled: &[Vec<usize>], nodes: &mut [Node]) {
     let mut found = Vec::new();
     for (reader, stores) in pulled.iter().enumerate() {
@@ -35,16 +35,16 @@ pub(super) fn connect_pacing_peers(plan: &Plan, pulled: &[Vec<usize>], nodes: &m
         for &store in stores {
             for &filler in nodes[store].pushers.iter().filter(|filler| **filler != reader) {
                 let is_woken = nodes[store].feeders.here.contains(&filler);
-                let part = if may_overrun(plan, &nodes[filler], filler, store) {
+                let role = if may_overrun(plan, &nodes[filler], filler, store) {
                     PacingRole::Overruns { is_woken }
                 } else {
                     PacingRole::Fills { is_woken }
                 };
-                found.push((reader, PacingPeer { task: filler, store, part }));
+                found.push((reader, PacingPeer { task: filler, store, role }));
                 if sends_on {
                     found.push((
                         filler,
-                        PacingPeer { task: reader, store, part: PacingRole::Empties },
+                        PacingPeer { task: reader, store, role: PacingRole::Empties },
                     ));
                 }
             }
@@ -53,16 +53,16 @@ pub(super) fn connect_pacing_peers(plan: &Plan, pulled: &[Vec<usize>], nodes: &m
     for (store, node) in nodes.iter().enumerate() {
         let pushers = &node.pushers;
         for &filler in pushers.iter().filter(|filler| plan.is_given(**filler, "BURST")) {
-            let part = PacingRole::Fills { is_woken: false };
+            let role = PacingRole::Fills { is_woken: false };
             let others = pushers.iter().filter(|other| **other != filler);
-            found.extend(others.map(|other| (*other, PacingPeer { task: filler, store, part })));
+            found.extend(others.map(|other| (*other, PacingPeer { task: filler, store, role })));
         }
     }
     found.into_iter().for_each(|(task, peer)| nodes[task].pacing_peers.push(peer));
 }
 
-/// Returns true if packets of a task may find no room in a queue. Those of one do not that stops
-/// when it is full, and sends nothing elsewhere.
+/// Returns true if packets of a task may find no room in a queue. They always find room if the task
+/// stops while the queue is full, has no other queue to fill, and sends no copies there.
 fn may_overrun(plan: &Plan, filler: &Node, at: usize, store: usize) -> bool {
     let copied = |limit: &Limit| limit.element == store && limit.copies > 1;
     !plan.elements[at].class.stops || filler.fulls != [store] || filler.limits.iter().any(copied)
@@ -70,7 +70,7 @@ fn may_overrun(plan: &Plan, filler: &Node, at: usize, store: usize) -> bool {
 
 /// Returns true if a task pulls packets through elements that may drop some of them, or send them
 /// elsewhere.
-pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
+pub(super) fn may_lose_pulled(plan: &Plan, task: usize) -> bool {
     let (mut seen, mut open) = (HashSet::new(), vec![task]);
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
@@ -90,8 +90,8 @@ pub(super) fn keeps_back(plan: &Plan, task: usize) -> bool {
     false
 }
 
-/// Finds the tasks that fill or empty queues whose length an element looks at.
-pub(super) fn connect_observed(plan: &Plan, nodes: &mut [Node]) {
+/// Marks the tasks that fill or empty queues whose length an element observes.
+pub(super) fn mark_observed(plan: &Plan, nodes: &mut [Node]) {
     let elements = plan.elements.iter().enumerate();
     let mut observed: Vec<usize> =
         elements.flat_map(|(at, element)| (element.class.observes)(plan, at)).collect();
@@ -101,7 +101,7 @@ pub(super) fn connect_observed(plan: &Plan, nodes: &mut [Node]) {
         let pushers = std::mem::take(&mut nodes[store].pushers);
         pushers.iter().for_each(|task| nodes[*task].is_observed = true);
         nodes[store].pushers = pushers;
-        // One that holds packets itself.
+        // An observed element may be a task that holds packets itself.
         nodes[store].is_observed = true;
         let pullers = std::mem::take(&mut nodes[store].pullers.here);
         pullers.iter().for_each(|task| nodes[*task].is_observed = true);
@@ -118,13 +118,14 @@ impl Context {
             return 1;
         }
         let mut turns = usize::MAX;
-        let pacing_peers = self.nodes[task].pacing_peers.iter().filter(|peer| self.counts(peer));
-        for &PacingPeer { task: other, store, part } in pacing_peers {
+        let pacing_peers =
+            self.nodes[task].pacing_peers.iter().filter(|peer| self.affects_results(peer));
+        for &PacingPeer { task: other, store, role } in pacing_peers {
             if self.tasks.is_ready(other) {
                 turns = turns.min(self.tasks.turns_before(task, other));
                 continue;
             }
-            let is_woken = match part {
+            let is_woken = match role {
                 PacingRole::Overruns { is_woken } | PacingRole::Fills { is_woken } => {
                     is_woken && self.nodes[store].full
                 }
@@ -140,17 +141,17 @@ impl Context {
         turns
     }
 
-    /// Whether results depend on the turns of a rival.
-    fn counts(&self, peer: &PacingPeer) -> bool {
-        matches!(peer.part, PacingRole::Overruns { .. }) || self.runtimes[peer.task].counted
+    /// Returns true if results depend on the turns of a peer.
+    fn affects_results(&self, peer: &PacingPeer) -> bool {
+        matches!(peer.role, PacingRole::Overruns { .. }) || self.runtimes[peer.task].counted
     }
 
-    /// The first turn of other tasks that can have packets for one that has found none, where results
-    /// depend on when it takes them: of those that fill what it empties, or wake these where they sleep.
+    /// Returns the first turn of another task that can bring packets to a task that has found none, if
+    /// results depend on when it takes them. Feeders that sleep count by the tasks that feed them.
     #[inline(never)]
     pub(super) fn turn_of_feeders(&mut self, task: usize) -> Option<Turn> {
         let Node { pacing_peers, is_observed, .. } = &self.nodes[task];
-        if !is_observed && !pacing_peers.iter().any(|peer| self.counts(peer)) {
+        if !is_observed && !pacing_peers.iter().any(|peer| self.affects_results(peer)) {
             return None;
         }
         let Context { nodes, tasks, search: Search { number, open }, .. } = self;
@@ -160,8 +161,8 @@ impl Context {
         let mut first: Option<Turn> = None;
         while let Some(at) = open.pop() {
             for peer in 0..nodes[at].pacing_peers.len() {
-                let PacingPeer { task: feeder, part, .. } = nodes[at].pacing_peers[peer];
-                if part == PacingRole::Empties || nodes[feeder].searched == *number {
+                let PacingPeer { task: feeder, role, .. } = nodes[at].pacing_peers[peer];
+                if role == PacingRole::Empties || nodes[feeder].searched == *number {
                     continue;
                 }
                 nodes[feeder].searched = *number;

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     ordering_domains::{Groups, find_one_by_one, pushed_to},
-    pacing::{connect_observed, connect_pacing_peers, keeps_back},
+    pacing::{connect_pacing_peers, mark_observed, may_lose_pulled},
     source_interleave::find_companions,
 };
 use crate::{
@@ -268,7 +268,7 @@ pub(crate) fn wire(
             connect_limits(plan, at, &limits, &mut nodes);
         }
         let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
-        runtime.sifts = !live && !stores.is_empty() && keeps_back(plan, at);
+        runtime.sifts = !live && !stores.is_empty() && may_lose_pulled(plan, at);
         connect_besides(plan, &stores, &mut nodes);
         pulled.push(stores);
     }
@@ -276,7 +276,7 @@ pub(crate) fn wire(
         connect_paces(&pulled, &mut nodes);
         let companions = find_companions(plan, &groups, here);
         nodes.iter_mut().zip(companions).for_each(|(node, found)| node.companions = found);
-        connect_observed(plan, &mut nodes);
+        mark_observed(plan, &mut nodes);
     }
     if !live {
         if !single_packets {

@@ -3,7 +3,7 @@
 /// A search for tasks that bring packets to another.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
-    /// How many there have been.
+    /// Number of searches so far.
     pub(crate) number: u64,
     /// Tasks whose feeders have not been looked at. Empty between searches, kept for its capacity.
     pub(crate) open: Vec<usize>,
@@ -13,19 +13,19 @@ pub(crate) struct Search {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PacingPeer {
     pub(crate) task: usize,
-    /// The queue that both come to.
+    /// The queue that both tasks fill or empty.
     pub(crate) store: usize,
-    /// The part that `task` has there.
-    pub(crate) part: PacingRole,
+    /// The role of `task` at the queue.
+    pub(crate) role: PacingRole,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PacingRole {
-    /// It sends packets there that may find no room; whether the first that is taken out wakes it
-    /// when the queue is full.
+    /// It sends packets there that may find no room. `is_woken` if the first packet taken out of a full
+    /// queue wakes it.
     Overruns { is_woken: bool },
-    /// It sends packets there, and bursts of it may find no room.
+    /// It sends packets there, and its bursts may find no room.
     Fills { is_woken: bool },
-    /// It takes packets out, bursts at once, and sends them to where others wait.
+    /// It moves bursts of packets from there to another queue.
     Empties,
 }

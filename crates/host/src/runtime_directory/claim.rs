@@ -1,4 +1,4 @@
-//! Names that one process has at a time.
+//! Names that one process at a time can own.
 
 use std::{
     fs::File,
@@ -22,7 +22,7 @@ const DIRECTORY_LOCK: &str = ".lock";
 
 /// The longest wait for the lock of a directory, which its holders need for a few system calls.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest wait of a program that ends: its files may stay, and do no harm.
+/// The longest wait at exit. Files that stay behind do no harm.
 const LAST_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 /// The pause between two attempts; flock(2) has no time limit.
 const LOCK_RETRY: Duration = Duration::from_millis(2);
@@ -47,13 +47,13 @@ impl RuntimeDirectory {
     ///
     /// # Errors
     ///
-    /// When the file of the lock cannot be opened, which only this account and root can, and when another process
-    /// keeps it locked ([`io::ErrorKind::TimedOut`]), as a stopped one may.
+    /// When the lock file cannot be opened, as by accounts other than this one and root, or stays locked
+    /// by another process, such as a stopped one ([`io::ErrorKind::TimedOut`]).
     pub fn lock(&self) -> io::Result<DirectoryLock> {
         self.lock_within(LOCK_TIMEOUT)
     }
 
-    /// Locks them for the clean-up of a program that ends; waits 0.1 s at most.
+    /// Locks the directory's names for the clean-up at exit; waits 0.1 s at most.
     ///
     /// # Errors
     ///
@@ -82,16 +82,16 @@ impl RuntimeDirectory {
         }
     }
 
-    /// Gives a name to this process; `None` if another process, or another claim, has it.
+    /// Claims a name for this process; `None` if another process, or another claim, owns it.
     ///
     /// # Errors
     ///
-    /// When its file cannot be made or locked.
+    /// When the lock file of the name cannot be created or locked.
     pub fn claim(&self, name: &str) -> io::Result<Option<Claim>> {
         if !RuntimeDirectory::is_name(name) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let _alone = self.lock()?;
+        let _lock = self.lock()?;
         let path = self.path.join(format!("{name}.{SUFFIX}"));
         let file = open(&path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -106,7 +106,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         // Without the lock of the directory the file could be removed between another process's
         // opening and locking it.
-        if let Ok(_alone) = self.directory.lock_for_cleanup() {
+        if let Ok(_lock) = self.directory.lock_for_cleanup() {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! `{ ... }` and `( ... )`.
+//! Compound elements `{ ... }` and element groups `( ... )`.
 
 use super::super::ast::{Body, Compound, Formal, Group};
 use super::super::lexer::{Token, TokenKind};
@@ -6,7 +6,7 @@ use super::super::source::Span;
 use super::{Enclosing, ListEnd, NESTING_MAX, Parser};
 
 impl Parser<'_> {
-    /// The compound whose opening brace is `open`.
+    /// Parses the compound behind the opening brace `open`.
     pub(super) fn compound(&mut self, open: Token) -> Compound {
         let mut compound = Compound { span: open.span, bodies: Vec::new(), extends: None };
         if self.too_deep(open, "compound element") {
@@ -59,7 +59,7 @@ impl Parser<'_> {
         compound
     }
 
-    /// The group whose opening parenthesis is `open`.
+    /// Parses the group behind the opening parenthesis `open`.
     pub(super) fn group(&mut self, open: Token) -> Group {
         let mut statements = Vec::new();
         if !self.too_deep(open, "element group") {
@@ -72,18 +72,18 @@ impl Parser<'_> {
         Group { span: open.span.to(self.here()), statements, cursor: self.cursor() }
     }
 
-    /// Returns true if a further level is refused. The rest of the text is then not read: without
-    /// the level nothing in it would make sense.
-    fn too_deep(&mut self, open: Token, what: &str) -> bool {
+    /// Returns true, after reporting an error, if nesting is too deep for another level. The rest of
+    /// the text is skipped then, since errors in it would be mere consequences.
+    fn too_deep(&mut self, open: Token, construct: &str) -> bool {
         if self.nesting + 1 < NESTING_MAX {
             return false;
         }
-        self.error(open.span, format!("maximum {what} nesting depth exceeded"));
+        self.error(open.span, format!("maximum {construct} nesting depth exceeded"));
         self.abandon();
         true
     }
 
-    /// The last byte read.
+    /// Returns an empty span behind the last token.
     fn here(&self) -> Span {
         let end = match self.pushed_back.last() {
             Some(token) => token.span.start,
@@ -92,7 +92,7 @@ impl Parser<'_> {
         self.lexer.span(end, end)
     }
 
-    /// The parameters at the start of a body.
+    /// Parses the parameters at the start of a body.
     fn formals(&mut self) -> Vec<Formal> {
         let mut formals = Vec::new();
         loop {
@@ -104,7 +104,7 @@ impl Parser<'_> {
                     if second.kind != TokenKind::Variable {
                         self.push_back(second);
                         self.push_back(token);
-                        self.no_variable(&formals, token);
+                        self.check_trailing_comma(&formals, token);
                         return formals;
                     }
                     (Some(self.ident(token)), second)
@@ -112,7 +112,7 @@ impl Parser<'_> {
                 TokenKind::Char('|') => return formals,
                 _ => {
                     self.push_back(token);
-                    self.no_variable(&formals, token);
+                    self.check_trailing_comma(&formals, token);
                     return formals;
                 }
             };
@@ -130,9 +130,9 @@ impl Parser<'_> {
         }
     }
 
-    /// A body may start with something else than a parameter, but after a
-    /// parameter and a comma another one must come.
-    fn no_variable(&mut self, formals: &[Formal], token: Token) {
+    /// Reports a missing parameter behind a comma. A body without any parameter is
+    /// no error.
+    fn check_trailing_comma(&mut self, formals: &[Formal], token: Token) {
         if !formals.is_empty() {
             self.error(token.span, "expected variable");
         }

@@ -4,16 +4,15 @@ use super::super::ast::Ports;
 use super::super::lexer::{Token, TokenKind};
 use super::Parser;
 
-/// The highest port number. Every number up to it becomes a port of the
-/// element, so a slip of the fingers must not ask for gigabytes.
+/// The highest port number. An element gets all ports up to the highest one
+/// used, so a typing error must not allocate gigabytes.
 const PORT_MAX: u32 = 65_535;
 
-/// The lists of a text, their ranges written out, have no more numbers than
-/// this.
+/// Most port numbers in all lists of a text, with ranges expanded.
 pub(super) const NUMBERS_MAX: usize = 1 << 20;
 
 impl Parser<'_> {
-    /// The ports in brackets, if a bracket is next.
+    /// Parses a list of ports in brackets, if a bracket is next.
     pub(super) fn ports(&mut self) -> Ports {
         let mut ports = Ports::default();
         let Some(open) = self.accept(TokenKind::Char('[')) else {
@@ -32,7 +31,7 @@ impl Parser<'_> {
                         Some(before) if range => before + 1,
                         _ => port,
                     };
-                    if self.room_for(first, port, token) {
+                    if self.take_numbers(first, port, token) {
                         ports.list.extend(first..=port);
                     }
                     last = Some(port);
@@ -69,8 +68,8 @@ impl Parser<'_> {
         ports
     }
 
-    /// Returns true if the numbers from `first` to `last` may be written out.
-    fn room_for(&mut self, first: u32, last: u32, token: Token) -> bool {
+    /// Takes the numbers from `first` to `last` from the budget of the text; false if it is exhausted.
+    fn take_numbers(&mut self, first: u32, last: u32, token: Token) -> bool {
         let count = (last + 1).saturating_sub(first) as usize;
         match self.numbers.checked_sub(count) {
             Some(left) => {

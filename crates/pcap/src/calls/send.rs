@@ -21,8 +21,8 @@ fn send(handle: &Handle, packet: &[u8]) -> Result<c_int, c_int> {
     };
     match sender.send(packet, ends) {
         Ok(()) => Ok(packet.len() as c_int),
-        Err(SendFailure::Words(words)) => {
-            handle.error.set(&format!("send: {words}"));
+        Err(SendFailure::Text(text)) => {
+            handle.error.set(&format!("send: {text}"));
             Err(ERROR)
         }
         Err(failure) => {

@@ -64,7 +64,7 @@ pub(crate) unsafe fn close(pcap: *mut Pcap) {
     if handle.target.has_helpers() && handle.is_of_another_process() {
         // Threads that are not there cannot be ended, nor is the peer told that its port is gone.
         if let Some(sender) = handle.sender() {
-            sender.leave();
+            sender.detach();
         }
         std::mem::forget(handle);
         return;

@@ -145,7 +145,7 @@ fn is_on_another_stack() -> bool {
 /// Notes a sender that holds packets back.
 pub(super) fn remember(sender: &Sender) {
     with_held(|held| {
-        if !held.iter().any(|known| known.is(sender)) {
+        if !held.iter().any(|known| known.is_same(sender)) {
             held.push(sender.clone());
         }
     });
@@ -153,7 +153,7 @@ pub(super) fn remember(sender: &Sender) {
 
 /// Forgets one that is closed.
 pub(super) fn forget(sender: &Sender) {
-    with_held(|held| held.retain(|known| !known.is(sender)));
+    with_held(|held| held.retain(|known| !known.is_same(sender)));
 }
 
 /// Sends packets held back. Waits for room, until it `ends`.

@@ -121,6 +121,6 @@ impl PacketSink for PortSink {
 fn words(error: PortError) -> SendFailure {
     match error.fault() {
         PortFault::Gone { .. } => SendFailure::Errno(libc::ENXIO),
-        _ => SendFailure::Words(error.to_string()),
+        _ => SendFailure::Text(error.to_string()),
     }
 }

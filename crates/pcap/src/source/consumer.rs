@@ -135,7 +135,7 @@ impl PacketSink for ConsumerSink {
                 Ok(())
             }
             Ok(false) => Err(SendFailure::Full),
-            Err(error) => Err(SendFailure::Words(error.to_string())),
+            Err(error) => Err(SendFailure::Text(error.to_string())),
         }
     }
 
