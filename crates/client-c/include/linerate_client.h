@@ -21,33 +21,33 @@
 #define LR_BURST 64
 
 /**
- * A verdict: the packet is dropped.
+ * Verdict: drop the packet.
  */
 #define LR_DROP 0
 
 /**
- * A verdict: it goes on, changed or not.
+ * Verdict: pass the packet, changed or not.
  */
 #define LR_PASS 1
 
 /**
- * A verdict: it is dropped, and so are from now on all of its flow, in both directions, unasked.
+ * Verdict: drop the packet and, without asking again, its flow in both directions.
  */
 #define LR_DROP_FLOW 2
 
 /**
- * A verdict: it goes on, and so do from now on all of its flow, in both directions, unasked.
+ * Verdict: pass the packet and, without asking again, its flow in both directions.
  */
 #define LR_PASS_FLOW 3
 
 /**
- * A place in a cluster.
+ * A consumer that is attached to a cluster.
  */
 typedef struct lr_consumer lr_consumer;
 
 /**
- * A packet of a burst. It is there until the next call of lr_receive, lr_send, lr_answer,
- * lr_wait, lr_prepare_wait or lr_detach.
+ * A packet of a burst, valid until the next call of lr_receive, lr_send, lr_answer, lr_wait,
+ * lr_prepare_wait or lr_detach.
  */
 typedef struct {
   /**
@@ -55,45 +55,45 @@ typedef struct {
    */
   const uint8_t *data;
   /**
-   * Their number.
+   * Number of its bytes.
    */
   size_t length;
   /**
-   * Time of reception, in nanoseconds since the epoch; 0 where its port was not asked for it.
+   * Time of reception, in nanoseconds since the epoch; 0 unless the port was asked for timestamps.
    */
   uint64_t time;
 } lr_packet;
 
 /**
- * The server's counts of a consumer, over all programs that were attached by its name.
+ * The server's counters of a consumer, over all programs that were attached under its name.
  */
 typedef struct {
   /**
-   * Packets lent to it.
+   * Packets handed to the consumer.
    */
   uint64_t packets;
   /**
-   * Their bytes.
+   * Bytes of these packets.
    */
   uint64_t bytes;
   /**
-   * Packets it did not get because it did not keep up.
+   * Packets lost because the consumer did not keep up.
    */
   uint64_t lost_full;
   /**
-   * Packets it did not get because no program was attached.
+   * Packets lost because no program was attached.
    */
   uint64_t lost_absent;
   /**
-   * Packets it has sent.
+   * Packets that the consumer has sent.
    */
   uint64_t sent;
   /**
-   * Buffers it holds now.
+   * Buffers that the consumer holds now.
    */
   uint64_t held;
   /**
-   * Packets that wait for it now.
+   * Packets that wait for the consumer now.
    */
   uint64_t waiting;
 } lr_figures;
@@ -103,8 +103,8 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Attaches to the cluster at a socket, a file's name or @NAME, as the consumer of that name. NULL when
- * it cannot: error, of size bytes and perhaps NULL, then has a text that says why.
+ * Attaches to the cluster at socket, a path or @NAME, as the consumer name. Returns NULL on failure,
+ * and writes the reason to error, of size bytes, unless that is NULL.
  */
 lr_consumer *lr_attach(const char *socket,
                        const char *name,
@@ -112,75 +112,75 @@ lr_consumer *lr_attach(const char *socket,
                        size_t size);
 
 /**
- * Gives back the rest of the last burst, takes the next and puts its packets into an array of
- * LR_BURST; returns how many. Never waits.
+ * Gives back the rest of the last burst, takes the next burst and puts its packets into an array of
+ * LR_BURST. Returns their number. Never waits.
  */
 int lr_receive(lr_consumer *consumer, lr_packet *packets);
 
 /**
- * The bytes of a packet of the burst, for writing; NULL where others have it too, this consumer may only
- * read, or there are not so many.
+ * Returns the bytes of packet at of the burst for writing; NULL if other consumers have the packet, too,
+ * if this consumer may only read, or if the burst has fewer packets.
  */
 uint8_t *lr_writable(lr_consumer *consumer,
                      size_t at);
 
 /**
- * Sends those packets of the burst whose byte in an array of LR_BURST is not zero, or all where it is
- * NULL; returns how many. The burst is over then.
+ * Sends the packets of the burst that are not zero in chosen, an array of LR_BURST bytes, or all if
+ * that is NULL. Returns the number sent. Ends the burst.
  */
 int lr_send(lr_consumer *consumer,
             const uint8_t *chosen);
 
 /**
- * 1 where an InlineConsumer of the configuration asks this consumer about packets, else 0.
+ * Returns 1 if an InlineConsumer of the configuration asks this consumer for verdicts, else 0.
  */
 int lr_is_asked(const lr_consumer *consumer);
 
 /**
- * Answers for the packets of the burst: a verdict for each in an array of LR_BURST, or
- * all pass where it is NULL; any other value drops. Returns how many pass. The burst is over then. For
- * packets that were asked about lr_send says that they pass, and the end of a burst that they are dropped.
+ * Gives a verdict on each packet of the burst, from an array of LR_BURST; all packets pass if that is
+ * NULL, and values that are no verdict drop. Returns the number that pass. Ends the burst. A consumer that
+ * is asked for verdicts can also pass packets by lr_send; those left at the end of a burst are dropped.
  */
 int lr_answer(lr_consumer *consumer,
               const uint8_t *verdicts);
 
 /**
- * Sends a packet of this program's own, which is copied: 1, or 0 when there is no buffer for it now.
+ * Sends a copy of length bytes as a packet. Returns 1, or 0 if no buffer is free now.
  */
 int lr_transmit(lr_consumer *consumer,
                 const void *data,
                 size_t length);
 
 /**
- * Waits for packets, for so many milliseconds at most, without limit below zero: 1 when there are some,
- * else 0. A signal does not end it. The burst is over then.
+ * Waits for packets, at most milliseconds, or without a limit if that is negative. Returns 1 if there are
+ * packets, else 0. A signal does not end the wait. Ends the burst.
  */
 int lr_wait(lr_consumer *consumer,
             int milliseconds);
 
 /**
- * To be called before each wait by poll(2) or epoll(7): 1 when there is something to wait
- * for, 0 when there are packets already. The burst is over then.
+ * Prepares a wait for lr_fd by poll(2) or epoll(7); call it before each. Returns 1 if the program can
+ * wait, 0 if there are packets already. Ends the burst.
  */
 int lr_prepare_wait(lr_consumer *consumer);
 
 /**
- * The descriptor that is readable then.
+ * Returns the descriptor that becomes readable, after lr_prepare_wait, when there are packets.
  */
 int lr_fd(const lr_consumer *consumer);
 
 /**
- * The figures of this consumer, as the server has them, or had when it ended.
+ * Reads the server's counters of this consumer, or the last ones if the server has ended.
  */
 void lr_read_figures(const lr_consumer *consumer, lr_figures *figures);
 
 /**
- * The text of the last error, which is there until the next call.
+ * Returns the text of the last error, valid until the next call.
  */
 const char *lr_error(const lr_consumer *consumer);
 
 /**
- * Gives all back and ends the consumer. NULL is none.
+ * Gives all packets back and frees the consumer. Does nothing if it is NULL.
  */
 void lr_detach(lr_consumer *consumer);
 

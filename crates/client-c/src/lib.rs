@@ -1,13 +1,11 @@
 //! The C interface of a cluster's consumers.
 //!
-//! The comments of functions and structures here are those of the header, which is made of them
-//! (`include/linerate_client.h`; a test compares it). Its users vouch for the statements at its
-//! beginning: a consumer comes from `lr_attach`, was not detached, and is used by one thread at a
-//! time; arrays have the size that is said, texts end with a zero.
-//!
-//! Unsafe code is the substance of a C interface: pointers that callers vouch for.
+//! The header `include/linerate_client.h` is generated from this file, with its comments; a test
+//! compares them. Callers guarantee that a consumer comes from `lr_attach`, was not detached, and is
+//! used by one thread at a time, that arrays have the stated size, and that strings end with a zero
+//! byte. SAFETY comments refer to this as the caller's promise.
 #![allow(unsafe_code, reason = "a C interface")]
-#![allow(clippy::missing_safety_doc, reason = "said once, above, and to users of the header")]
+#![allow(clippy::missing_safety_doc, reason = "stated once, above")]
 
 use std::{
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -21,16 +19,16 @@ use linerate_client::{ClientError, Consumer, Verdict};
 /// Most packets of a burst.
 pub const LR_BURST: usize = 64;
 
-/// A verdict: the packet is dropped.
+/// Verdict: drop the packet.
 pub const LR_DROP: u8 = 0;
-/// A verdict: it goes on, changed or not.
+/// Verdict: pass the packet, changed or not.
 pub const LR_PASS: u8 = 1;
-/// A verdict: it is dropped, and so are from now on all of its flow, in both directions, unasked.
+/// Verdict: drop the packet and, without asking again, its flow in both directions.
 pub const LR_DROP_FLOW: u8 = 2;
-/// A verdict: it goes on, and so do from now on all of its flow, in both directions, unasked.
+/// Verdict: pass the packet and, without asking again, its flow in both directions.
 pub const LR_PASS_FLOW: u8 = 3;
 
-/// A place in a cluster.
+/// A consumer that is attached to a cluster.
 #[derive(Debug)]
 pub struct Handle {
     consumer: Consumer,
@@ -38,43 +36,43 @@ pub struct Handle {
     error: CString,
 }
 
-/// A packet of a burst. It is there until the next call of `lr_receive`, `lr_send`, `lr_answer`,
-/// `lr_wait`, `lr_prepare_wait` or `lr_detach`.
+/// A packet of a burst, valid until the next call of `lr_receive`, `lr_send`, `lr_answer`, `lr_wait`,
+/// `lr_prepare_wait` or `lr_detach`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
     /// Its bytes.
     data: *const u8,
-    /// Their number.
+    /// Number of its bytes.
     length: usize,
-    /// Time of reception, in nanoseconds since the epoch; 0 where its port was not asked for it.
+    /// Time of reception, in nanoseconds since the epoch; 0 unless the port was asked for timestamps.
     time: u64,
 }
 
-/// The server's counts of a consumer, over all programs that were attached by its name.
+/// The server's counters of a consumer, over all programs that were attached under its name.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
-    /// Packets lent to it.
+    /// Packets handed to the consumer.
     packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     bytes: u64,
-    /// Packets it did not get because it did not keep up.
+    /// Packets lost because the consumer did not keep up.
     lost_full: u64,
-    /// Packets it did not get because no program was attached.
+    /// Packets lost because no program was attached.
     lost_absent: u64,
-    /// Packets it has sent.
+    /// Packets that the consumer has sent.
     sent: u64,
-    /// Buffers it holds now.
+    /// Buffers that the consumer holds now.
     held: u64,
-    /// Packets that wait for it now.
+    /// Packets that wait for the consumer now.
     waiting: u64,
 }
 
 const _: () = assert!(size_of::<Packet>() == 24 && size_of::<Figures>() == 56);
 
 impl Handle {
-    /// The return value of a function: `number` of the value, or -1 with the error kept.
+    /// Returns the C value of a result: `number` of the value, or -1 after the error is stored.
     fn finish<T>(&mut self, result: Result<T, ClientError>, number: impl Fn(T) -> c_int) -> c_int {
         match result {
             Ok(value) => number(value),
@@ -90,7 +88,7 @@ fn text(error: &ClientError) -> CString {
     CString::new(error.to_string().replace('\0', "")).unwrap_or_default()
 }
 
-/// The text of a C string, if it is one.
+/// Returns the text of a C string; `None` if it is null or not UTF-8.
 ///
 /// # Safety
 ///
@@ -103,8 +101,8 @@ unsafe fn string<'a>(pointer: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(pointer) }.to_str().ok()
 }
 
-/// Attaches to the cluster at a socket, a file's name or @NAME, as the consumer of that name. NULL when
-/// it cannot: `error`, of `size` bytes and perhaps NULL, then has a text that says why.
+/// Attaches to the cluster at `socket`, a path or @NAME, as the consumer `name`. Returns NULL on failure,
+/// and writes the reason to `error`, of `size` bytes, unless that is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_attach(
     socket: *const c_char,
@@ -116,7 +114,7 @@ pub unsafe extern "C" fn lr_attach(
     let words = unsafe { (string(socket), string(name)) };
     let attached = match words {
         (Some(socket), Some(name)) => Consumer::attach(socket, name),
-        _ => Err(ClientError::Protocol("a name is no text in UTF-8")),
+        _ => Err(ClientError::Protocol("the socket or the name of the consumer is not UTF-8")),
     };
     match attached {
         Ok(consumer) => Box::into_raw(Box::new(Handle { consumer, error: CString::default() })),
@@ -135,8 +133,8 @@ pub unsafe extern "C" fn lr_attach(
     }
 }
 
-/// Gives back the rest of the last burst, takes the next and puts its packets into an array of
-/// `LR_BURST`; returns how many. Never waits.
+/// Gives back the rest of the last burst, takes the next burst and puts its packets into an array of
+/// `LR_BURST`. Returns their number. Never waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_receive(consumer: *mut Handle, packets: *mut Packet) -> c_int {
     // SAFETY: the caller's promise.
@@ -150,8 +148,8 @@ pub unsafe extern "C" fn lr_receive(consumer: *mut Handle, packets: *mut Packet)
     handle.finish(received, |received| received as c_int)
 }
 
-/// The bytes of a packet of the burst, for writing; NULL where others have it too, this consumer may only
-/// read, or there are not so many.
+/// Returns the bytes of packet `at` of the burst for writing; NULL if other consumers have the packet, too,
+/// if this consumer may only read, or if the burst has fewer packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_writable(consumer: *mut Handle, at: usize) -> *mut u8 {
     // SAFETY: the caller's promise.
@@ -162,8 +160,8 @@ pub unsafe extern "C" fn lr_writable(consumer: *mut Handle, at: usize) -> *mut u
     handle.consumer.packet_mut(at).map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr())
 }
 
-/// Sends those packets of the burst whose byte in an array of `LR_BURST` is not zero, or all where it is
-/// NULL; returns how many. The burst is over then.
+/// Sends the packets of the burst that are not zero in `chosen`, an array of `LR_BURST` bytes, or all if
+/// that is NULL. Returns the number sent. Ends the burst.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_send(consumer: *mut Handle, chosen: *const u8) -> c_int {
     // SAFETY: the caller's promise.
@@ -179,16 +177,16 @@ pub unsafe extern "C" fn lr_send(consumer: *mut Handle, chosen: *const u8) -> c_
     handle.finish(sent, |sent| sent as c_int)
 }
 
-/// 1 where an `InlineConsumer` of the configuration asks this consumer about packets, else 0.
+/// Returns 1 if an `InlineConsumer` of the configuration asks this consumer for verdicts, else 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_is_asked(consumer: *const Handle) -> c_int {
     // SAFETY: the caller's promise.
     c_int::from(unsafe { &*consumer }.consumer.is_asked())
 }
 
-/// Answers for the packets of the burst: a verdict for each in an array of `LR_BURST`, or
-/// all pass where it is NULL; any other value drops. Returns how many pass. The burst is over then. For
-/// packets that were asked about `lr_send` says that they pass, and the end of a burst that they are dropped.
+/// Gives a verdict on each packet of the burst, from an array of `LR_BURST`; all packets pass if that is
+/// NULL, and values that are no verdict drop. Returns the number that pass. Ends the burst. A consumer that
+/// is asked for verdicts can also pass packets by `lr_send`; those left at the end of a burst are dropped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_answer(consumer: *mut Handle, verdicts: *const u8) -> c_int {
     // SAFETY: the caller's promise.
@@ -210,7 +208,7 @@ pub unsafe extern "C" fn lr_answer(consumer: *mut Handle, verdicts: *const u8) -
     handle.finish(passed, |passed| passed as c_int)
 }
 
-/// Sends a packet of this program's own, which is copied: 1, or 0 when there is no buffer for it now.
+/// Sends a copy of `length` bytes as a packet. Returns 1, or 0 if no buffer is free now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_transmit(
     consumer: *mut Handle,
@@ -228,8 +226,8 @@ pub unsafe extern "C" fn lr_transmit(
     handle.finish(sent, c_int::from)
 }
 
-/// Waits for packets, for so many milliseconds at most, without limit below zero: 1 when there are some,
-/// else 0. A signal does not end it. The burst is over then.
+/// Waits for packets, at most `milliseconds`, or without a limit if that is negative. Returns 1 if there are
+/// packets, else 0. A signal does not end the wait. Ends the burst.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_wait(consumer: *mut Handle, milliseconds: c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -239,8 +237,8 @@ pub unsafe extern "C" fn lr_wait(consumer: *mut Handle, milliseconds: c_int) -> 
     handle.finish(there, c_int::from)
 }
 
-/// To be called before each wait by poll(2) or epoll(7): 1 when there is something to wait
-/// for, 0 when there are packets already. The burst is over then.
+/// Prepares a wait for `lr_fd` by poll(2) or epoll(7); call it before each. Returns 1 if the program can
+/// wait, 0 if there are packets already. Ends the burst.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_prepare_wait(consumer: *mut Handle) -> c_int {
     // SAFETY: the caller's promise.
@@ -249,39 +247,39 @@ pub unsafe extern "C" fn lr_prepare_wait(consumer: *mut Handle) -> c_int {
     handle.finish(waits, c_int::from)
 }
 
-/// The descriptor that is readable then.
+/// Returns the descriptor that becomes readable, after `lr_prepare_wait`, when there are packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_fd(consumer: *const Handle) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { &*consumer }.consumer.as_fd().as_raw_fd()
 }
 
-/// The figures of this consumer, as the server has them, or had when it ended.
+/// Reads the server's counters of this consumer, or the last ones if the server has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_read_figures(consumer: *const Handle, figures: *mut Figures) {
     // SAFETY: the caller's promise.
-    let of = unsafe { &*consumer }.consumer.figures();
+    let counts = unsafe { &*consumer }.consumer.figures();
     let read = Figures {
-        packets: of.packets,
-        bytes: of.bytes,
-        lost_full: of.lost_full,
-        lost_absent: of.lost_absent,
-        sent: of.sent,
-        held: of.held,
-        waiting: of.waiting,
+        packets: counts.packets,
+        bytes: counts.bytes,
+        lost_full: counts.lost_full,
+        lost_absent: counts.lost_absent,
+        sent: counts.sent,
+        held: counts.held,
+        waiting: counts.waiting,
     };
     // SAFETY: likewise.
     unsafe { figures.write(read) };
 }
 
-/// The text of the last error, which is there until the next call.
+/// Returns the text of the last error, valid until the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_error(consumer: *const Handle) -> *const c_char {
     // SAFETY: the caller's promise.
     unsafe { &*consumer }.error.as_ptr()
 }
 
-/// Gives all back and ends the consumer. NULL is none.
+/// Gives all packets back and frees the consumer. Does nothing if it is NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lr_detach(consumer: *mut Handle) {
     if !consumer.is_null() {

@@ -1,21 +1,21 @@
-//! Connection tracking (conntrack): connections of packets, their state, and translation of
-//! addresses.
+//! Connection tracking (conntrack): connections of packets, their state, and network address
+//! translation (NAT).
 //!
-//! It carries `ct` out, as Open vSwitch's own tracker does: connections are looked up by addresses,
-//! protocol and ports in a zone; those that are remembered (`commit`) have a mark, a label, and
-//! addresses and ports they are translated to, and are forgotten when their time is over. TCP is
-//! followed with its windows; errors of ICMP belong to the connection they are about, and the
-//! packets they quote are translated with them, to what their sender has sent. Of SCTP the checksum
-//! is right also where the quote is cut, by the length in its header, where Open vSwitch's is over
-//! what is quoted; that of a fragment stays. Fragments wait until all of their packet are there; it
-//! is tracked as a whole, and they go on as they came.
+//! The tracker carries the action `ct` out, as the userspace tracker of Open vSwitch does. A connection
+//! is looked up by zone, addresses, protocol and ports. Once committed it has a mark, a label and
+//! perhaps translated addresses and ports, until it times out. TCP is tracked with its windows. An ICMP
+//! error is related to the connection of the packet that it quotes, and the quoted packet is translated
+//! back to the one that its sender has sent. The SCTP checksum of a quoted packet is updated by the
+//! length in its IP header, so it is right even if the quote is cut, where Open vSwitch computes one
+//! over the quoted bytes; that of a quoted fragment is left alone. Fragments are held until their packet
+//! is complete; the packet is tracked as a whole, and the fragments go on as they arrived.
 //!
-//! # Not there
+//! # Limitations
 //!
-//! There are no helpers (FTP, TFTP): further connections of such protocols are not known to belong
-//! to the first. Checksums are not verified but those of the headers of fragments. SCTP is followed
-//! as UDP is, and identifiers of ICMP are not translated: where two hosts behind one address use
-//! the same to the same host, the second connection is not remembered.
+//! There are no helpers (FTP, TFTP), so the data connections of such protocols are not related to the
+//! control connection. Checksums are not verified, except those of the IP headers of fragments. SCTP is
+//! tracked like UDP. ICMP identifiers are not translated: if two hosts behind one address use the same
+//! identifier to the same host, the second connection is not committed.
 
 mod display;
 mod fragments;
@@ -49,6 +49,7 @@ use table::{AddError, Connection, NewConnection, Table};
 use timeouts::timeout;
 use tuple::{Parsed, Tuple};
 
+// Bits of `ct_state`, as in OpenFlow matches of Open vSwitch.
 const NEW: u32 = 1;
 const ESTABLISHED: u32 = 1 << 1;
 const RELATED: u32 = 1 << 2;
@@ -59,23 +60,23 @@ const SOURCE: u32 = 1 << 6;
 const DESTINATION: u32 = 1 << 7;
 const TRANSLATED: u32 = SOURCE | DESTINATION;
 
-/// Connections by default; Open vSwitch's number.
-const ROOM: usize = 3_000_000;
+/// Most connections by default, as in Open vSwitch.
+const DEFAULT_LIMIT: usize = 3_000_000;
 
-/// Connections that are known. All workers share it: locks are of a part of the connections, and
-/// held for some hundred nanoseconds.
+/// Connection tracker, shared by all workers: each lock covers a part of the connections, and is held
+/// for some hundred nanoseconds.
 #[derive(Debug)]
 pub struct Tracker {
     table: Table,
     fragments: Fragments,
     timeouts: PerZone<Arc<TimeoutPolicy>>,
-    /// Seed of the flag `random`.
+    /// Seed of port choices under the NAT flag `random`.
     random: AtomicU64,
 }
 
 impl Default for Tracker {
     fn default() -> Tracker {
-        Tracker::with_room(ROOM)
+        Tracker::with_room(DEFAULT_LIMIT)
     }
 }
 
@@ -83,11 +84,11 @@ impl Default for Tracker {
 #[derive(Debug)]
 #[must_use = "a fragment may wait"]
 pub enum Tracked {
-    /// It goes on.
+    /// The packet goes on.
     One,
-    /// It is a fragment, and waits for the others of its packet.
+    /// The packet is a fragment, and is held until the others have arrived.
     Waits,
-    /// It was the fragment that was missing: all of the packet go on, in order, with the same
+    /// The packet was the last missing fragment: all fragments go on, in order, with the same
     /// connection.
     All(Vec<Fragment>),
 }
@@ -100,7 +101,7 @@ struct LookupResult {
 }
 
 impl LookupResult {
-    /// A packet that is of no connection.
+    /// Result for a packet without a connection.
     const INVALID: LookupResult = LookupResult { state: INVALID, connection: None, original: None };
 }
 
@@ -109,12 +110,13 @@ impl LookupResult {
 struct PacketSummary<'a> {
     parsed: &'a Parsed,
     segment: Option<Segment>,
-    /// Its state in this zone so far.
+    /// Its `ct_state` in this zone before the action.
     before: u32,
 }
 
 impl Tracker {
-    /// With room for so many connections. One more is not remembered, and its packets stay new.
+    /// Creates a tracker for at most `room` connections. Further ones are not committed, and their
+    /// packets stay new.
     #[must_use]
     pub fn with_room(room: usize) -> Tracker {
         Tracker {
@@ -125,12 +127,12 @@ impl Tracker {
         }
     }
 
-    /// Looks the connection of a packet up, and carries the action out: its fields of `key` are
-    /// set, it is remembered where that is wanted, and addresses are translated in `packet` and in
-    /// `key`. A fragment waits for the others of its packet.
+    /// Carries the action `ct` out: looks up the connection of a packet, commits it if the action says
+    /// so, sets the connection fields of `key`, and translates addresses in `packet` and `key`. A
+    /// fragment is held until its packet is complete.
     ///
-    /// `key` has the fields of `packet` as it is now, and the connection fields so far: in the same
-    /// zone a packet is not translated again.
+    /// On entry `key` has the fields of `packet`, and the connection fields of earlier actions: a packet
+    /// is translated once in a zone.
     pub fn track(
         &self,
         action: &Ct,
@@ -160,14 +162,14 @@ impl Tracker {
         match self.fragments.take(ip, zone, key, packet, now) {
             FragmentFate::Waits => Tracked::Waits,
             FragmentFate::Refused => {
-                set_known(key, zone, &LookupResult::INVALID, false);
+                set_connection_fields(key, zone, &LookupResult::INVALID, false);
                 Tracked::One
             }
             FragmentFate::Complete(mut whole) => {
                 let ip = Ip::parse(&whole.packet);
                 let Reassembled { key, packet, .. } = &mut *whole;
                 self.track_whole(action, (ip, zone), key, packet, now);
-                // The next time it is put together again, and is a packet of its own.
+                // The next `ct` reassembles the fragments into a packet of its own.
                 set_found(key, false);
                 Tracked::All(whole.into_fragments())
             }
@@ -191,7 +193,7 @@ impl Tracker {
             let mut entry = connection.lock();
             action.actions.iter().for_each(|action| entry.set(action));
         }
-        set_known(key, zone, &found, nat_of(action).is_none());
+        set_connection_fields(key, zone, &found, find_nat(action).is_none());
     }
 
     fn find(
@@ -202,17 +204,17 @@ impl Tracker {
         packet: &mut [u8],
         now: u64,
     ) -> LookupResult {
-        let nat = nat_of(action);
+        let nat = find_nat(action);
         let segment = match parsed.tuple.protocol {
             TCP if parsed.about.is_none() => {
                 Segment::parse(&packet[parsed.ip.transport..parsed.ip.end])
             }
             _ => None,
         };
-        let seen = PacketSummary { parsed, segment, before: known_of(key, parsed.tuple.zone) };
+        let seen = PacketSummary { parsed, segment, before: state_in_zone(key, parsed.tuple.zone) };
         if let Some((connection, reply)) = self.look_up(&seen, nat.is_none(), key, now) {
             if action.force && reply {
-                // The asker is taken to have begun.
+                // With `force` the sender of a reply becomes the originator of a new connection.
                 self.table.remove(&connection);
             } else if was_found(key) && seen.before != 0 && !action.force {
                 let mut state = seen.before;
@@ -221,7 +223,7 @@ impl Tracker {
                 }
                 let original = Some(connection.original);
                 return LookupResult { state, connection: Some(connection), original };
-            } else if let Some(found) = self.belongs(
+            } else if let Some(found) = self.apply_packet(
                 &connection,
                 reply,
                 &seen,
@@ -244,16 +246,16 @@ impl Tracker {
         if !action.commit {
             return new;
         }
-        match self.remember(parsed, nat, state, now) {
+        match self.commit(parsed, nat, state, now) {
             Ok(connection) => {
                 let flags = translate(&connection, false, parsed, key, packet);
                 LookupResult { state: NEW | flags, connection: Some(connection), original }
             }
-            // Another worker has remembered it meanwhile.
+            // Another worker has committed the connection meanwhile.
             Err(AddError::Known) => {
                 let found = self.table.find(&parsed.tuple, now).and_then(|(connection, reply)| {
                     let seen = PacketSummary { before: 0, ..seen };
-                    self.belongs(&connection, reply, &seen, nat.is_some(), (key, packet), now)
+                    self.apply_packet(&connection, reply, &seen, nat.is_some(), (key, packet), now)
                 });
                 found.unwrap_or(new)
             }
@@ -261,10 +263,10 @@ impl Tracker {
         }
     }
 
-    /// Returns the connection of a packet, and whether the packet is an answer.
+    /// Returns the connection of a packet, and true if the packet is a reply.
     ///
-    /// One that was translated in this zone is as the other end sees it: the lookup is by its
-    /// answers, or else by the tuple of its first packet.
+    /// A packet that was translated in this zone before has addresses as the other end sees them: the
+    /// lookup is by the tuple of its reply, or else by the original tuple in the connection fields.
     fn look_up(
         &self,
         seen: &PacketSummary<'_>,
@@ -284,8 +286,8 @@ impl Tracker {
         })
     }
 
-    /// Applies a packet to the connection found; returns `None` where it begins another one.
-    fn belongs(
+    /// Applies a packet to its connection; `None` if the packet begins a new connection in its place.
+    fn apply_packet(
         &self,
         connection: &Arc<Connection>,
         reply: bool,
@@ -294,10 +296,10 @@ impl Tracker {
         (key, packet): (&mut Key, &mut [u8]),
         now: u64,
     ) -> Option<LookupResult> {
-        let answers = if reply { REPLY } else { 0 };
+        let reply_flag = if reply { REPLY } else { 0 };
         let mut state = seen.before & !INVALID;
         if seen.parsed.about.is_some() {
-            state |= RELATED | answers;
+            state |= RELATED | reply_flag;
         } else {
             let mut entry = connection.lock();
             let relation = entry.state.see(reply, seen.segment.as_ref());
@@ -305,7 +307,7 @@ impl Tracker {
             drop(entry);
             match relation {
                 PacketRelation::Valid | PacketRelation::Tolerated => {
-                    state = state & !NEW | ESTABLISHED | answers;
+                    state = state & !NEW | ESTABLISHED | reply_flag;
                 }
                 PacketRelation::New => state |= NEW,
                 PacketRelation::Invalid => state = INVALID,
@@ -326,7 +328,8 @@ impl Tracker {
         Some(LookupResult { state, connection: Some(Arc::clone(connection)), original })
     }
 
-    fn remember(
+    /// Adds the connection of a packet to the table, with the first free translation.
+    fn commit(
         &self,
         parsed: &Parsed,
         nat: Option<&Nat>,
@@ -359,20 +362,19 @@ impl Tracker {
         Err(AddError::Taken)
     }
 
-    /// Removes connections and fragments that have timed out. Called now and then, it does a part
-    /// of the work each time: 16,384 connections at most.
+    /// Removes connections and fragments that have timed out, examining at most 16,384 connections per
+    /// call.
     pub fn expire(&self, now: u64) {
         self.table.expire(now);
         self.expire_fragments(now);
     }
 
-    /// Drops fragments that have timed out: one load where none wait.
+    /// Drops fragments that have timed out; costs one load if none are held.
     pub fn expire_fragments(&self, now: u64) {
         self.fragments.expire(now);
     }
 
-    /// Removes the wanted connections, and returns their number. It may be called while packets
-    /// come.
+    /// Removes the wanted connections, and returns their number. Packets may be tracked meanwhile.
     pub fn flush(&self, wanted: impl Fn(&ConnectionInfo) -> bool) -> usize {
         self.table.flush(wanted)
     }
@@ -389,7 +391,7 @@ impl Tracker {
         self.len() == 0
     }
 
-    /// Returns so many of the wanted connections, in no order, and the number of further ones.
+    /// Returns at most `most` of the wanted connections, in no order, and the number of further ones.
     #[must_use]
     pub fn list(
         &self,
@@ -406,7 +408,7 @@ impl Tracker {
         self.table.zones.set(zone, limit);
     }
 
-    /// The limit of zones that have none of their own, and the zones that have one.
+    /// Returns the limit of zones without one of their own, and the limits of the others.
     #[must_use]
     pub fn limits(&self) -> (Option<u32>, Vec<ZoneLimit>) {
         self.table.zones.all()
@@ -418,45 +420,45 @@ impl Tracker {
         self.timeouts.set(zone, policy.map(Arc::new));
     }
 
-    /// The time-outs of zones that have none of their own, and those of zones that have.
+    /// Returns the time-outs of zones without their own, and those of the others.
     #[must_use]
     pub fn timeouts(&self) -> (TimeoutPolicy, Vec<(u16, TimeoutPolicy)>) {
-        let (default, of) = self.timeouts.all();
-        let of = of.into_iter().map(|(zone, policy)| (zone, TimeoutPolicy::clone(&policy)));
-        (default.map(Arc::unwrap_or_clone).unwrap_or_default(), of.collect())
+        let (default, zones) = self.timeouts.all();
+        let zones = zones.into_iter().map(|(zone, policy)| (zone, TimeoutPolicy::clone(&policy)));
+        (default.map(Arc::unwrap_or_clone).unwrap_or_default(), zones.collect())
     }
 
-    /// The limits of fragments that wait.
+    /// Returns the limits of held fragments.
     #[must_use]
     pub fn fragment_limits(&self) -> FragmentLimits {
         self.fragments.limits()
     }
 
-    /// Sets the limits; an error names the one out of range.
+    /// Sets the limits of held fragments; an error names the limit that is out of range.
     pub fn set_fragment_limits(&self, limits: FragmentLimits) -> Result<(), String> {
         self.fragments.set_limits(limits)
     }
 
-    /// The counts of fragments of IPv4, and of IPv6.
+    /// Returns the fragment counters of IPv4, and of IPv6.
     #[must_use]
     pub fn fragment_counts(&self) -> [FragmentCounts; 2] {
         self.fragments.counts()
     }
 
-    /// The packets of which fragments wait for the others, the oldest first.
+    /// Returns the packets of which some fragments are missing, the oldest first.
     #[must_use]
     pub fn incomplete_packets(&self) -> Vec<Incomplete> {
         self.fragments.incomplete()
     }
 
-    /// Returns true if fragments wait for others: one load.
+    /// Returns true if fragments are held; costs one load.
     #[must_use]
     pub fn has_fragments(&self) -> bool {
         self.fragments.wait()
     }
 
-    /// Returns the number of fragments dropped since the last call, as others of their packets did
-    /// not come.
+    /// Returns the number of fragments dropped since the last call because their packets stayed
+    /// incomplete.
     #[must_use]
     pub fn take_lost_fragments(&self) -> u64 {
         self.fragments.take_lost()
@@ -465,20 +467,20 @@ impl Tracker {
 
 /// Returns the connection state (`ct_state`) of a packet in this zone; 0 if it was looked up in
 /// another.
-fn known_of(key: &Key, zone: u16) -> u32 {
+fn state_in_zone(key: &Key, zone: u16) -> u32 {
     if key.get(Field::CtZone) == zone.into() { key.get(Field::CtState) as u32 } else { 0 }
 }
 
-/// Returns the translation of an action.
-fn nat_of(action: &Ct) -> Option<&Nat> {
+/// Returns the NAT of an action, if it has one.
+fn find_nat(action: &Ct) -> Option<&Nat> {
     action.actions.iter().find_map(|action| match action {
         Action::Nat(nat) => Some(&**nat),
         _ => None,
     })
 }
 
-/// Returns true if the last `ct` found the packet's connection: the next one in its zone does not
-/// apply the packet to it again.
+/// Returns true if the last `ct` found the packet's connection: the next `ct` in the same zone does not
+/// apply the packet to the connection again.
 fn was_found(key: &Key) -> bool {
     key.words()[FOUND.word] >> FOUND.shift & 1 != 0
 }
@@ -488,9 +490,10 @@ fn set_found(key: &mut Key, found: bool) {
     *word = *word & !(1 << FOUND.shift) | u64::from(found) << FOUND.shift;
 }
 
-/// Sets the connection fields of a key. With `stays` the packet is left as it is.
-fn set_known(key: &mut Key, zone: u16, found: &LookupResult, stays: bool) {
-    set_found(key, stays && found.connection.is_some());
+/// Sets the connection fields of a key. The flag of [`was_found`] is set if the packet is `unchanged`,
+/// since a translated packet is looked up anew.
+fn set_connection_fields(key: &mut Key, zone: u16, found: &LookupResult, unchanged: bool) {
+    set_found(key, unchanged && found.connection.is_some());
     let (mark, label) = found.connection.as_ref().map_or((0, 0), |connection| {
         let entry = connection.lock();
         (entry.mark, entry.label)
@@ -502,16 +505,15 @@ fn set_known(key: &mut Key, zone: u16, found: &LookupResult, stays: bool) {
     set_original(key, found.original.as_ref());
 }
 
-/// Sets the connection fields of a key as if the packet were looked up in a zone and found in that
-/// state, for traces.
+/// Sets the connection fields of a key as if a lookup in the zone had found that state, for traces.
 pub fn assume(state: u32, zone: u16, key: &mut Key, packet: &[u8]) {
     let parsed = Ip::parse(packet).and_then(|ip| Parsed::parse(packet, ip, zone));
     let original = parsed.map(|parsed| parsed.tuple);
     let original = original.map(|tuple| if state & REPLY == 0 { tuple } else { tuple.reverse() });
-    set_known(key, zone, &LookupResult { state, connection: None, original }, false);
+    set_connection_fields(key, zone, &LookupResult { state, connection: None, original }, false);
 }
 
-/// Translates a packet as its connection is, and returns the flag that says so.
+/// Applies the NAT of a connection to a packet, and returns the flag of `ct_state` for it.
 fn translate(
     connection: &Connection,
     reply: bool,
@@ -532,7 +534,7 @@ fn translate(
     flag
 }
 
-/// Source and destination of the connection's first packet.
+/// Sets the fields of the original tuple, which is that of the connection's first packet.
 fn set_original(key: &mut Key, original: Option<&Tuple>) {
     let fields = [
         Field::CtProto,

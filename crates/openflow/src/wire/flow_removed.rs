@@ -11,7 +11,7 @@ use super::unencodable::Unencodable;
 use super::version::Version;
 
 numbered! {
-    /// Why a flow went.
+    /// Reason of a flow's removal.
     pub enum FlowRemovedReason: u8 {
         /// No packet came for its idle time-out.
         IdleTimeout = 0,
@@ -35,7 +35,7 @@ pub struct FlowRemoved {
     pub cookie: u64,
     /// Its priority.
     pub priority: u16,
-    /// Why it went.
+    /// Reason of the removal.
     pub reason: FlowRemovedReason,
     /// Its table; OpenFlow 1.0 lacks it.
     pub table: u8,
@@ -53,8 +53,8 @@ pub struct FlowRemoved {
     pub matching: Match,
 }
 
-/// The newest reason a version has.
-fn newest(version: Version) -> FlowRemovedReason {
+/// Returns the last reason that a version defines.
+fn last_reason(version: Version) -> FlowRemovedReason {
     match version {
         Version::V10 => FlowRemovedReason::Delete,
         Version::V13 => FlowRemovedReason::GroupDelete,
@@ -62,9 +62,9 @@ fn newest(version: Version) -> FlowRemovedReason {
     }
 }
 
-fn reason(number: u8, version: Version) -> Result<FlowRemovedReason, Fault> {
+fn parse_reason(number: u8, version: Version) -> Result<FlowRemovedReason, Fault> {
     let reason = FlowRemovedReason::from_number(number);
-    reason.filter(|reason| *reason <= newest(version)).ok_or(Fault::BadReason)
+    reason.filter(|reason| *reason <= last_reason(version)).ok_or(Fault::BadReason)
 }
 
 impl FlowRemoved {
@@ -73,7 +73,7 @@ impl FlowRemoved {
             Version::V10 => {
                 let matching = standard::decode(&mut reader)?;
                 let (cookie, priority) = (reader.u64()?, reader.u16()?);
-                let reason = reason(reader.u8()?, version)?;
+                let reason = parse_reason(reader.u8()?, version)?;
                 reader.skip(1)?;
                 let duration = Elapsed::decode(&mut reader)?;
                 let idle_timeout = reader.u16()?;
@@ -94,7 +94,7 @@ impl FlowRemoved {
             }
             Version::V13 | Version::V14 => {
                 let (cookie, priority) = (reader.u64()?, reader.u16()?);
-                let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?);
+                let (reason, table) = (parse_reason(reader.u8()?, version)?, reader.u8()?);
                 let duration = Elapsed::decode(&mut reader)?;
                 let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
                 let (packets, bytes) = (reader.u64()?, reader.u64()?);
@@ -113,7 +113,7 @@ impl FlowRemoved {
                 }
             }
             Version::V15 => {
-                let (table, reason) = (reader.u8()?, reason(reader.u8()?, version)?);
+                let (table, reason) = (reader.u8()?, parse_reason(reader.u8()?, version)?);
                 let priority = reader.u16()?;
                 let (idle_timeout, hard_timeout) = (reader.u16()?, reader.u16()?);
                 let cookie = reader.u64()?;
@@ -137,12 +137,13 @@ impl FlowRemoved {
         Ok(removed)
     }
 
-    /// Nicira's message, in any version.
+    /// Reads Nicira's message, which is the same in all versions of OpenFlow.
     pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<FlowRemoved, Fault> {
         let version = Version::V10;
         let (cookie, priority) = (reader.u64()?, reader.u16()?);
-        // The number of the table is one more, so that 0 is none.
-        let (reason, table) = (reason(reader.u8()?, version)?, reader.u8()?.saturating_sub(1));
+        // On the wire 0 is no table, and table numbers are one higher.
+        let (reason, table) =
+            (parse_reason(reader.u8()?, version)?, reader.u8()?.saturating_sub(1));
         let duration = Elapsed::decode(&mut reader)?;
         let idle_timeout = reader.u16()?;
         let length = reader.u16()?;
@@ -163,8 +164,9 @@ impl FlowRemoved {
         })
     }
 
+    /// Returns the reason's number in a version; a deletion where the version lacks the reason.
     fn reason_in(&self, version: Version) -> u8 {
-        let known = self.reason <= newest(version);
+        let known = self.reason <= last_reason(version);
         if known { self.reason.number() } else { FlowRemovedReason::Delete.number() }
     }
 

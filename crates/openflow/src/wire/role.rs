@@ -10,13 +10,13 @@ use super::version::Version;
 numbered! {
     /// Role of a controller.
     pub enum Role: u32 {
-        /// Its present one; in a request alone.
+        /// The present role; in requests only.
         NoChange = 0,
-        /// Everything, as others may.
+        /// Full access, shared with other controllers.
         Equal = 1,
-        /// Everything, alone; another becomes a slave.
+        /// Full access of one controller; the previous master becomes a slave.
         Master = 2,
-        /// Only read.
+        /// Read access only.
         Slave = 3,
     }
 }
@@ -28,7 +28,7 @@ pub struct RoleMessage {
     pub role: Role,
     /// An identifier of the controller (OpenFlow 1.5); 0 is none.
     pub id: u16,
-    /// A number that grows with each master; older ones are refused.
+    /// Election number (`generation_id`), which grows with each master; older ones are refused.
     pub generation: u64,
 }
 
@@ -52,7 +52,7 @@ impl RoleMessage {
         out.u64(self.generation);
     }
 
-    /// Reads Nicira's message, with other numbers of roles, and no generation.
+    /// Reads Nicira's role message, which numbers roles differently and has no generation.
     pub(crate) fn decode_nicira(mut reader: Reader<'_>) -> Result<Role, Fault> {
         let number = reader.u32()?;
         reader.finish()?;
@@ -62,7 +62,7 @@ impl RoleMessage {
 }
 
 impl Role {
-    /// Nicira's number.
+    /// Returns Nicira's number of a role; there is none for "no change".
     pub(crate) fn nicira(self) -> Result<u32, Unencodable> {
         self.number().checked_sub(1).ok_or(Unencodable::Absent("no change of a role"))
     }
@@ -71,7 +71,7 @@ impl Role {
 numbered! {
     /// Why a controller's role changed.
     pub enum RoleReason: u8 {
-        /// Another became the master.
+        /// Another controller became the master.
         MasterRequest = 0,
         /// The switch was configured so.
         Config = 1,
@@ -83,9 +83,9 @@ numbered! {
 /// Status message of a controller's role (OpenFlow 1.4 and later).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoleStatus {
-    /// The role it has now.
+    /// The controller's new role.
     pub role: Role,
-    /// Why.
+    /// Reason of the change.
     pub reason: RoleReason,
     /// The generation of the master.
     pub generation: u64,
@@ -97,7 +97,7 @@ impl RoleStatus {
         let reason = RoleReason::from_number(reader.u8()?).ok_or(Fault::BadReason)?;
         reader.skip(3)?;
         let generation = reader.u64()?;
-        // There are properties of experimenters alone.
+        // The only properties are experimenters'.
         while property::next(&mut reader)?.is_some() {}
         Ok(RoleStatus { role, reason, generation })
     }
@@ -111,29 +111,29 @@ impl RoleStatus {
 }
 
 numbered! {
-    /// A kind of message that comes unasked.
+    /// Type of asynchronous message.
     pub enum AsyncKind: u8 {
-        /// Packets, by their reasons.
+        /// Packet-in messages.
         PacketIn = 0,
-        /// Changes of ports.
+        /// Port status messages.
         PortStatus = 1,
-        /// Ends of flows.
+        /// Flow-removed messages.
         FlowRemoved = 2,
-        /// Changes of the role (OpenFlow 1.4 and later).
+        /// Role status messages (OpenFlow 1.4 and later).
         RoleStatus = 3,
-        /// Tables that fill or empty (OpenFlow 1.4 and later).
+        /// Table status messages, sent when tables fill or empty (OpenFlow 1.4 and later).
         TableStatus = 4,
-        /// Requests of other controllers for groups and meters (OpenFlow 1.4 and later).
+        /// Forwarded requests of other controllers for groups and meters (OpenFlow 1.4 and later).
         RequestForward = 5,
-        /// Statistics of flows (OpenFlow 1.5).
+        /// Flow statistics (OpenFlow 1.5).
         FlowStats = 6,
-        /// Other controllers (OpenFlow 1.5).
+        /// Status of other controllers (OpenFlow 1.5).
         ControllerStatus = 7,
     }
 }
 
-/// The reasons there are for the kind of message of this number; all where none are known here.
-fn reasons_of(kind: u16) -> u32 {
+/// Returns a mask of the reasons defined for a type of message; all bits for other types.
+fn defined_reasons(kind: u16) -> u32 {
     match kind {
         0 | 2 => 0x3f,
         1 | 3 => 0x7,
@@ -143,28 +143,29 @@ fn reasons_of(kind: u16) -> u32 {
     }
 }
 
-/// Choice of asynchronous messages: a bit for each reason, for slaves and for others.
+/// Asynchronous messages that a controller wants: for each type a mask of reasons as a slave, and one in
+/// other roles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AsyncConfig {
-    /// By kind; absent ones are left as they are.
+    /// By type, then for other roles and for slaves; absent masks stay as they are.
     masks: [[Option<u32>; 2]; 8],
 }
 
 impl AsyncConfig {
-    /// The reasons for which messages of this kind come, to a slave or to another controller.
+    /// Returns the mask of reasons for a type of message, as a slave or in another role.
     #[must_use]
     pub fn get(&self, kind: AsyncKind, slave: bool) -> Option<u32> {
         self.masks[usize::from(kind.number())][usize::from(slave)]
     }
 
-    /// Returns the choice with other reasons for a kind.
+    /// Returns the configuration with another mask for a type of message.
     #[must_use]
     pub fn with(mut self, kind: AsyncKind, slave: bool, reasons: u32) -> AsyncConfig {
         self.masks[usize::from(kind.number())][usize::from(slave)] = Some(reasons);
         self
     }
 
-    /// Reads a choice; in a `request` every property must be known.
+    /// Reads a configuration; in a `request` every property must be known.
     pub(crate) fn decode(
         reader: Reader<'_>,
         version: Version,
@@ -177,7 +178,7 @@ impl AsyncConfig {
         }
     }
 
-    /// Three kinds, each for others and for slaves.
+    /// Reads the fixed structure: masks of three types, each for other roles and for slaves.
     pub(crate) fn decode_fixed(mut reader: Reader<'_>) -> Result<AsyncConfig, Fault> {
         let mut config = AsyncConfig::default();
         for masks in &mut config.masks[..3] {
@@ -187,7 +188,7 @@ impl AsyncConfig {
         Ok(config)
     }
 
-    /// Properties, the even ones for slaves, the odd ones for others.
+    /// Reads properties, of which even types are for slaves and odd ones for other roles.
     pub(crate) fn decode_properties(
         mut reader: Reader<'_>,
         request: bool,
@@ -195,7 +196,7 @@ impl AsyncConfig {
         let mut config = AsyncConfig::default();
         while let Some((kind, mut value)) = property::next(&mut reader)? {
             let Some(masks) = config.masks.get_mut(usize::from(kind / 2)) else {
-                // Experimenters have two types here.
+                // Both 0xfffe and 0xffff are types of experimenters.
                 match kind {
                     _ if !request => continue,
                     0xfffe.. => return Err(Fault::PropertyBadExperimenter),
@@ -203,7 +204,7 @@ impl AsyncConfig {
                 }
             };
             let mask = &mut masks[usize::from(1 - kind % 2)];
-            let (reasons, known) = (value.u32()?, reasons_of(kind / 2));
+            let (reasons, known) = (value.u32()?, defined_reasons(kind / 2));
             value.finish()?;
             if request && reasons & !known != 0 {
                 return Err(Fault::AsyncInvalid);
@@ -233,7 +234,7 @@ impl AsyncConfig {
         for (kind, masks) in (0u16..).zip(&self.masks) {
             for (slave, mask) in [(1, masks[1]), (0, masks[0])] {
                 if let Some(mask) = mask {
-                    let known = mask & reasons_of(kind);
+                    let known = mask & defined_reasons(kind);
                     property::put(out, 2 * kind + (1 - slave), |out| out.u32(known))?;
                 }
             }
