@@ -1,8 +1,7 @@
-//! Control of a command that moves packets without a graph: of `generate` and `forward`.
+//! Control sockets of commands that move packets without a graph, such as `generate` and `forward`.
 //!
-//! It is a graph all the same, beside the command's workers and with a thread of its own: a
-//! `ControlSocket`, as in every other, and an element named as the command, with the command's
-//! handlers. So clients, tokens and protocol are those of `run`.
+//! A small graph on a thread of its own, beside the command's workers, has the `ControlSocket`s and
+//! an element with the command's name and handlers. Clients, tokens and protocol are those of `run`.
 
 use std::{
     io,
@@ -24,21 +23,21 @@ use crate::{
 
 /// Handlers of a command, by the names of its class's handlers.
 pub(crate) trait CommandHandlers: Send + Sync {
-    /// Reads one.
+    /// Calls a read handler.
     fn read(&self, handler: &str) -> HandlerResult;
 
-    /// Writes one.
+    /// Calls a write handler.
     fn write(&self, handler: &str, value: &str) -> HandlerResult;
 }
 
-/// The class of an element that stands for a command, to be completed.
+/// Base of the class of a command's element; commands add its name and handlers.
 pub(crate) const COMMAND: Class = Class {
     role: Role::Information,
     make: |_| Box::new(CommandElement::default()),
     ..Class::here()
 };
 
-/// An element that stands for a command.
+/// An element that passes handler calls on to a command.
 #[derive(Default)]
 struct CommandElement {
     command: Option<Arc<dyn CommandHandlers>>,
@@ -66,29 +65,27 @@ impl Element for CommandElement {
     }
 }
 
-/// Has an element of a router, of such a class, take its handlers from `command`.
-pub(crate) fn command(router: &mut Router, element: usize, command: Arc<dyn CommandHandlers>) {
-    let set_command =
-        |element: &mut CommandElement, _: &mut Context| element.command = Some(command);
-    router.first().with_element(element, set_command);
+/// Makes a router's [`CommandElement`] pass handler calls on to `command`.
+pub(crate) fn set_command(router: &mut Router, element: usize, command: Arc<dyn CommandHandlers>) {
+    let set = |element: &mut CommandElement, _: &mut Context| element.command = Some(command);
+    router.first().with_element(element, set);
 }
 
-/// A control socket that clients can connect to, without answers yet.
+/// Bound control sockets: clients can connect, and are answered from [`Remote::serve`] on.
 pub(crate) struct Remote {
     router: Router,
     sockets: ControlSockets,
 }
 
-/// A control socket that is answered, as long as this lives.
+/// The thread that answers clients of the control sockets, until this is dropped.
 pub(crate) struct ControlServer {
     control: Control,
     thread: Option<JoinHandle<()>>,
-    /// Control sockets, with their names and tokens.
     sockets: ControlSockets,
 }
 
 impl ControlServer {
-    /// The sockets it listens at.
+    /// Returns the sockets.
     pub(crate) fn sockets(&self) -> &ControlSockets {
         &self.sockets
     }
@@ -104,12 +101,12 @@ impl Drop for ControlServer {
 }
 
 impl Remote {
-    /// Listens where it was asked for, if it was, for clients that call handlers of `class` by the
-    /// name of the command.
+    /// Binds the control sockets that the options name; `None` if they name none. The command's
+    /// element has the name `command`, and the handlers of `class`.
     ///
     /// # Errors
     ///
-    /// When it cannot listen there.
+    /// When a socket cannot be bound.
     pub(crate) fn listen(
         controlled: &Controlled,
         command: &str,
@@ -141,24 +138,24 @@ impl Remote {
         Ok(Some(Remote { router, sockets }))
     }
 
-    /// The sockets it listens at.
+    /// Returns the sockets.
     pub(crate) fn sockets(&self) -> &ControlSockets {
         &self.sockets
     }
 
-    /// Answers clients by the handlers of `command`. One that ends the run raises `stop`.
+    /// Answers clients with the handlers of `command`. Raises `stop` when a client stops the run.
     ///
     /// # Errors
     ///
-    /// When there can be no thread for it.
+    /// When the thread cannot be started.
     pub(crate) fn serve(
         self,
         command: Arc<dyn CommandHandlers>,
         stop: &Stop,
     ) -> Result<ControlServer> {
         let Remote { mut router, sockets } = self;
-        // It is the first element of the text.
-        self::command(&mut router, 0, command);
+        // The command's element is the first of the configuration.
+        set_command(&mut router, 0, command);
         let (control, stop) = (router.control(), stop.clone());
         let thread = thread::Builder::new().name("control".into()).spawn(move || {
             router.run();

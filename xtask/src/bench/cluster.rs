@@ -367,7 +367,7 @@ impl Bench<'_> {
 
     fn print(&self, baseline: &Baseline) -> Result<()> {
         if self.args.keep {
-            results::keep("cluster", results::of_rows(&self.rows), baseline)?;
+            results::store("cluster", results::named_figures(&self.rows), baseline)?;
         }
         if self.args.json {
             let report = json!({

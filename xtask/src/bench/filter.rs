@@ -1,8 +1,9 @@
-//! Case `filter`: `IPFilter` beside DPDK's `rte_acl`, with the same rules and packets, and as many
-//! of them allowed.
+//! Case `filter`: `IPFilter` beside DPDK's `rte_acl`, with the same rules and packets. Both must allow
+//! the same number of packets.
 //!
-//! Ours counts the cost of the element, from a frame of packets to a frame of those allowed, the
-//! others given back; theirs finding the headers and classifying. Source and sink are not.
+//! Ours is the cost of the element, from a frame of packets to a frame of the allowed ones, with the
+//! others freed; theirs is the cost of finding the headers and classifying. Neither includes source
+//! and sink.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,11 +20,11 @@ use super::routers::Finite;
 use super::row::{Row, row};
 
 const BURST: u32 = 256;
-/// Packets that differ.
+/// Distinct packets.
 const PACKETS: usize = 1 << 16;
-/// Number of times that the packets come.
+/// Number of times that the packets are repeated.
 const ROUNDS: usize = 16;
-/// Names of the rows and their numbers of rules, of which the last allows the rest.
+/// Names of the rows, and their numbers of rules including the last one, `allow all`.
 const CASES: [(&str, usize); 4] =
     [("filter 10", 10), ("filter 50", 50), ("filter 500", 500), ("filter 5000", 5000)];
 const PORTS: [u16; 16] =
@@ -60,10 +61,10 @@ impl Filters<'_> {
                     "{case}: ours allows {allowed}, rte_acl {} times {ROUNDS}",
                     theirs.sum
                 );
-                // Of ours per packet allowed, of theirs per packet: dropped ones cost, too.
-                let asked = (PACKETS * ROUNDS) as f64;
+                // Ours reports cycles per allowed packet, theirs per packet, dropped ones included.
+                let total = (PACKETS * ROUNDS) as f64;
                 let cycles = ours["elements"]["filter"].as_f64().context("no cycles")?;
-                let cycles = cycles * allowed as f64 / asked;
+                let cycles = cycles * allowed as f64 / total;
                 let filters = row(rows, case, BURST, "rte_acl");
                 filters.ours.push(cycles);
                 filters.theirs.push(theirs.cycles.median);
@@ -81,7 +82,7 @@ struct Rule {
     port: Option<u16>,
 }
 
-/// Numbers that are the same in every run (`SplitMix64`).
+/// Random numbers, reproducible by their seed (`SplitMix64`).
 struct Random(u64);
 
 impl Random {
@@ -97,7 +98,7 @@ impl Random {
         from[self.next() as usize % from.len()]
     }
 
-    /// A network as firewalls name them.
+    /// Returns a random network with one of these prefix lengths.
     fn network(&mut self, lengths: &[u32]) -> (u32, u32) {
         let length = self.pick(lengths);
         (self.next() as u32 & mask(length), length)
@@ -105,17 +106,17 @@ impl Random {
 
     fn rule(&mut self) -> Rule {
         let protocol = self.pick(&[6, 6, 6, 17, 17, 1]);
-        let named = protocol != 1 && !self.next().is_multiple_of(5);
+        let has_port = protocol != 1 && !self.next().is_multiple_of(5);
         Rule {
             allow: !self.next().is_multiple_of(3),
             source: self.network(&[0, 8, 16, 24, 24, 32]),
             destination: self.network(&[0, 16, 24, 24, 32, 32]),
             protocol,
-            port: named.then(|| self.pick(&PORTS)),
+            port: has_port.then(|| self.pick(&PORTS)),
         }
     }
 
-    /// Nine of ten packets are like those a rule is about.
+    /// Returns a random packet; nine of ten resemble a rule.
     fn packet(&mut self, rules: &[Rule]) -> [u8; 64] {
         let (mut source, mut destination) = (self.next() as u32, self.next() as u32);
         let (mut port, mut protocol) = (self.next() as u16, self.pick(&[6u8, 17, 1]));
@@ -146,7 +147,7 @@ fn mask(length: u32) -> u32 {
     u32::MAX.checked_shl(32 - length).unwrap_or(0)
 }
 
-/// The rules as `rte_filter.c` reads them.
+/// Returns the rules in the format of `rte_filter.c`.
 fn acl(rules: &[Rule]) -> String {
     let mut text = String::new();
     for Rule { allow, source, destination, protocol, port } in rules {
@@ -180,8 +181,8 @@ fn configuration(capture: &str, rules: &[Rule]) -> String {
     text + "allow all) -> end :: Discard;"
 }
 
-/// A configuration with so many rules that reads its packets so many times, and the same without the
-/// filter.
+/// Returns a configuration with `count` rules that reads its packets `rounds` times, and one without
+/// the filter.
 pub(super) fn finite(folder: &Path, count: usize, rounds: u32) -> Result<[Finite; 2]> {
     let mut random = Random(count as u64);
     let rules: Vec<Rule> = (1..count).map(|_| random.rule()).collect();
@@ -194,7 +195,7 @@ pub(super) fn finite(folder: &Path, count: usize, rounds: u32) -> Result<[Finite
     Ok([text, without].map(|text| Finite { text, at: "end" }))
 }
 
-/// The packets so many times.
+/// Writes a capture that has the packets `rounds` times.
 fn write_capture(path: &str, packets: &[[u8; 64]], rounds: usize) -> Result<()> {
     let mut round = Vec::with_capacity(packets.len() * 80);
     for packet in packets {

@@ -302,7 +302,7 @@ impl Bench<'_> {
 
     fn print(&self) -> Result<()> {
         if self.args.keep {
-            results::keep("forward", results::of_rows(&self.rows), &self.baseline)?;
+            results::store("forward", results::named_figures(&self.rows), &self.baseline)?;
         }
         if self.args.json {
             let report = json!({

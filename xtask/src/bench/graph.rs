@@ -286,7 +286,7 @@ impl Bench<'_> {
 
     fn print(&self) -> Result<()> {
         if self.args.keep {
-            results::keep("graph", results::of_rows(&self.rows), &self.baseline)?;
+            results::store("graph", results::named_figures(&self.rows), &self.baseline)?;
         }
         let plot = shell::root().join("target/bench/frame-limit.svg");
         if !self.sweep.is_empty() {

@@ -209,9 +209,9 @@ impl Bench<'_> {
     fn print(&self) -> Result<()> {
         if self.args.keep {
             let routers = self.routers.iter().filter_map(Router::kept);
-            results::keep(
+            results::store(
                 "network",
-                results::of_rows(&self.rows).into_iter().chain(routers),
+                results::named_figures(&self.rows).into_iter().chain(routers),
                 &self.baseline,
             )?;
         }

@@ -1,8 +1,9 @@
-//! `bench/results/PROCESSOR.json`: results kept for each kind of processor, and `cargo xtask bench
-//! compare`, which lays two of them beside each other.
+//! Result files `bench/results/PROCESSOR.json`, one for each model of processor, and `cargo xtask bench
+//! compare`, which compares two of them.
 //!
-//! A run keeps each of its cases beside the reference of the same run, see [`super::baseline`], and
-//! leaves the others as they are. Two processors are compared by multiples of each one's reference.
+//! A run replaces the cases it has measured, each with the reference measured in that run
+//! ([`super::baseline`]); other cases stay. Cases of two processors are compared as multiples of the
+//! reference.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,26 +28,26 @@ const FOLDER: &str = "bench/results";
 pub(crate) struct Args {
     /// Results: a file, or the name of one in bench/results.
     a: String,
-    /// Those to lay beside them.
+    /// Results to compare with them.
     b: String,
     /// Only cases whose name contains one of these texts.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
 
-/// The content of a file.
+/// Content of a result file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Results {
     processor: Processor,
     cases: BTreeMap<String, StoredCase>,
 }
 
-/// A case.
+/// Result of a case, as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct StoredCase {
     /// TSC cycles per packet or object.
     cycles: Figure,
-    /// Those of the reference in the same run, where it was measured.
+    /// Cycles of the reference in the same run, if it was measured.
     reference: Option<Figure>,
 }
 
@@ -56,28 +57,28 @@ impl StoredCase {
     }
 }
 
-/// Rounded as they are printed, so that files differ where figures do.
+/// Rounds figures as they are printed, so that files do not differ by noise behind the point.
 fn rounded(figure: Figure) -> Figure {
     let round = |value: f64| (value * 100.0).round() / 100.0;
     Figure { best: round(figure.best), median: round(figure.median) }
 }
 
-/// Rows of a command as cases with names, where they are of cycles.
-pub(super) fn of_rows<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(String, Figure)> {
-    let named = |row: &Row, who: &str| format!("{}, burst {}, {who}", row.case, row.burst);
+/// Returns the figures of a command's rows by case name; rows without a finite figure are left out.
+pub(super) fn named_figures<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<(String, Figure)> {
+    let named = |row: &Row, side: &str| format!("{}, burst {}, {side}", row.case, row.burst);
     let mut cases = BTreeMap::new();
     for row in rows {
-        for (who, samples) in [("ours", &row.ours), (row.peer, &row.theirs)] {
+        for (side, samples) in [("ours", &row.ours), (row.peer, &row.theirs)] {
             let figure = Figure::from_samples(samples).filter(|figure| figure.best.is_finite());
-            // Ours stands in several rows where there are several peers: the first counts.
-            figure.map(|figure| cases.entry(named(row, who)).or_insert(figure));
+            // With several peers ours is in several rows, of which the first counts.
+            figure.map(|figure| cases.entry(named(row, side)).or_insert(figure));
         }
     }
     cases.into_iter().collect()
 }
 
-/// Keeps the results of a command in the file of this processor, and prints its path.
-pub(super) fn keep(
+/// Stores the results of a command in the file of this processor, and prints its path.
+pub(super) fn store(
     command: &str,
     cases: impl IntoIterator<Item = (String, Figure)>,
     baseline: &Baseline,
@@ -108,52 +109,53 @@ fn read(path: &Path) -> Result<Results> {
         .with_context(|| format!("{} has no results in this form", path.display()))
 }
 
-/// The file that is meant.
-fn path_of(name: &str) -> PathBuf {
+/// Returns the path of results by their file or name.
+fn results_path(name: &str) -> PathBuf {
     let path = PathBuf::from(name);
     if path.exists() { path } else { shell::root().join(FOLDER).join(format!("{name}.json")) }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let [a, b] = [&args.a, &args.b].map(|name| read(&path_of(name)));
+    let [a, b] = [&args.a, &args.b].map(|name| read(&results_path(name)));
     let (a, b) = (a?, b?);
     let wanted = |case: &str| {
         args.only.is_empty() || args.only.iter().any(|only| case.contains(only.as_str()))
     };
     println!("A: {}\nB: {}", a.processor.describe(), b.processor.describe());
     println!("multiples of each one's testpmd, null ports, burst 32, best / median");
-    let (lines, alone) = compare(&a, &b, wanted);
+    let (lines, unmatched) = compare(&a, &b, wanted);
     if lines.is_empty() {
         bail!("no case is in both");
     }
     lines.iter().for_each(|line| println!("{line}"));
-    if alone > 0 {
-        println!("{alone} cases are in one of them only");
+    if unmatched > 0 {
+        println!("{unmatched} cases are in one of them only");
     }
     Ok(())
 }
 
-/// A line for each case that both have, below a header, and how many only one has.
+/// Returns a header and a line for each case that both have, and the number of cases that only one
+/// has.
 fn compare(a: &Results, b: &Results, wanted: impl Fn(&str) -> bool) -> (Vec<String>, usize) {
     let names = a.cases.keys().chain(b.cases.keys().filter(|name| !a.cases.contains_key(*name)));
     let mut lines = Vec::new();
-    let mut alone = 0;
+    let mut unmatched = 0;
     for name in names.filter(|name| wanted(name)) {
         let (Some(one), Some(other)) = (a.cases.get(name), b.cases.get(name)) else {
-            alone += 1;
+            unmatched += 1;
             continue;
         };
         let ratio = one.multiple().zip(other.multiple()).map(|(one, other)| other.over(one));
-        let [one, other, ratio] = [one.multiple(), other.multiple(), ratio].map(shown);
+        let [one, other, ratio] = [one.multiple(), other.multiple(), ratio].map(format_figure);
         lines.push(format!("{name:<48} {one:>15} {other:>15} {ratio:>15}"));
     }
     if !lines.is_empty() {
         lines.insert(0, format!("{:<48} {:>15} {:>15} {:>15}", "case", "A", "B", "B / A"));
     }
-    (lines, alone)
+    (lines, unmatched)
 }
 
-fn shown(figure: Option<Figure>) -> String {
+fn format_figure(figure: Option<Figure>) -> String {
     figure.map_or_else(
         || "no reference".into(),
         |Figure { best, median }| format!("{best:.2} / {median:.2}"),
@@ -179,9 +181,9 @@ mod tests {
     fn two_processors_are_compared_by_multiples_of_their_references() {
         let a = results(&[("nat", 36.0, Some(18.0)), ("arp", 9.0, None), ("here", 1.0, None)]);
         let b = results(&[("nat", 27.0, Some(27.0)), ("arp", 9.0, Some(9.0))]);
-        let (lines, alone) = compare(&a, &b, |_| true);
+        let (lines, unmatched) = compare(&a, &b, |_| true);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(alone, 1);
+        assert_eq!(unmatched, 1);
         assert_eq!(words(&lines[1])[1..4], ["no", "reference", "1.00"]);
         assert_eq!(words(&lines[2]).join(" "), "nat 2.00 / 2.00 1.00 / 1.00 0.50 / 0.50");
         assert_eq!(compare(&a, &b, |name| name == "nat").0.len(), 2);
@@ -202,7 +204,7 @@ mod tests {
             let row = row(&mut rows, "ring", 32, peer);
             (row.ours, row.theirs) = (vec![2.0, 3.0, 4.0], vec![theirs]);
         }
-        let cases = of_rows(&rows);
+        let cases = named_figures(&rows);
         let figure = |best, median| Figure { best, median };
         assert_eq!(cases[0], ("ring, burst 32, ours".into(), figure(2.0, 3.0)));
         assert_eq!(cases[1], ("ring, burst 32, testpmd".into(), figure(4.0, 4.0)));

@@ -279,7 +279,7 @@ fn wanted(only: &[String], name: &str) -> bool {
 
 fn print(args: &Args, bench: &Bench, rows: &[Row], baseline: &Baseline) -> Result<()> {
     if args.keep {
-        results::keep("shared", results::of_rows(rows), baseline)?;
+        results::store("shared", results::named_figures(rows), baseline)?;
     }
     if args.json {
         let report = json!({

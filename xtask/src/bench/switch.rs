@@ -210,7 +210,7 @@ impl Bench<'_> {
 
     fn print(&self, rows: &[Row], baseline: &Baseline) -> Result<Value> {
         if self.args.keep {
-            results::keep("switch", results::of_rows(rows), baseline)?;
+            results::store("switch", results::named_figures(rows), baseline)?;
         }
         if self.args.json {
             let run = |(case, size, found): &(&str, u32, SwitchFigures)| {

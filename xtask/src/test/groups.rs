@@ -31,8 +31,8 @@ struct State {
 }
 
 impl Groups {
-    /// The groups that SIGINT and SIGTERM end from now on, and this program after them.
-    pub(super) fn watched() -> Result<Arc<Self>> {
+    /// Creates process groups that SIGINT and SIGTERM end from now on, and this program after them.
+    pub(super) fn with_signal_handler() -> Result<Arc<Self>> {
         let groups = Arc::new(Self::default());
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch signals")?;
         let theirs = Arc::clone(&groups);
@@ -178,7 +178,7 @@ mod tests {
     fn a_signal_to_this_program_ends_all() {
         const FILE: &str = "LINERATE_XTASK_INTERRUPTED";
         if let Some(file) = std::env::var_os(FILE) {
-            let groups = Groups::watched().unwrap();
+            let groups = Groups::with_signal_handler().unwrap();
             let script =
                 "trap 'echo $0 >>\"$1\"; exit' INT; touch \"$1.$0\"; while :; do sleep 0.01; done";
             let children = ["one", "two"].map(|name| {

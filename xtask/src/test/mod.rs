@@ -1,7 +1,7 @@
-//! `cargo xtask test`: everything this machine can run, each test once, and an account of the rest.
+//! `cargo xtask test`: every test that this machine can run, once, and a report of the others.
 //!
-//! A test that could not run is never passed over in silence: it is named with the reason, counted
-//! as skipped, and makes the command fail where completeness is asked for.
+//! Tests that could not run are named with the reason, counted as skipped, and make the command fail
+//! where completeness is asked for (`--require-all`).
 
 mod groups;
 mod ignored;
@@ -22,7 +22,7 @@ use crate::{loom, outsider, peers, shell};
 use groups::Groups;
 use ignored::{IgnoredTests, Pass};
 use programs::Program;
-use runner::{Ended, Job, Label};
+use runner::{FinishedJob, Job, Label};
 use summary::{Outcome, Summary};
 use tally::Tally;
 
@@ -53,13 +53,13 @@ pub(crate) struct Args {
     jobs: Option<NonZero<usize>>,
 }
 
-/// Longest time for one test program; the longest takes some two minutes.
+/// Time limit of a test program; the slowest takes some two minutes.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(900);
-/// Longest output of one: none prints a hundredth of it.
+/// Output limit of a test program, in bytes: none prints a hundredth of it.
 const OUTPUT_LIMIT: usize = 64 << 20;
 
-/// Variable by which libtest is told the number of tests at a time. By itself it takes that of the
-/// processors, in each of the programs.
+/// Environment variable for the number of tests at a time in a program. Without it libtest takes the
+/// number of processors.
 const THREADS: &str = "RUST_TEST_THREADS";
 
 const BUILD: &str = "build";
@@ -71,8 +71,8 @@ const ROOT: &str = "end-to-end tests (root)";
 const WAITING: &str = "end-to-end tests that wait (root)";
 const ALONE: &str = "end-to-end tests, one at a time (root)";
 
-/// Passes over the root tests: programs at a time, and tests at a time in each. Most of their time
-/// the ordinary ones wait for packets.
+/// Passes over the root tests: step, pass, programs at a time, and tests at a time in each. Ordinary
+/// tests wait for packets most of the time, hence several at once.
 const PASSES: [(&str, Pass, NonZero<usize>, usize); 3] = [
     (ROOT, Pass::Ordinary, NonZero::new(2).unwrap(), 4),
     (WAITING, Pass::Waits, NonZero::<usize>::MAX, 255),
@@ -80,7 +80,7 @@ const PASSES: [(&str, Pass, NonZero<usize>, usize); 3] = [
 ];
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let groups = match Groups::watched() {
+    let groups = match Groups::with_signal_handler() {
         Ok(groups) => groups,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -91,8 +91,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     if !args.quick {
         provide_peers(&mut summary);
     }
-    // Building first keeps compiler output apart from test output, and a workspace that does not
-    // build from being reported as one failure per step.
+    // Build first: compiler output stays apart from test output, and a workspace that does not build
+    // is one failure instead of one per step.
     let Some(programs) = build(&mut summary) else { return finish(args, &summary) };
 
     // Ignored tests are left for their own passes below, so that no test runs twice.
@@ -110,8 +110,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     finish(args, &summary)
 }
 
-/// Runs all tests that are not ignored. Most of their programs wait most of the time, for packets and
-/// for each other: what compiles runs beside them.
+/// Runs all tests that are not ignored. Steps that compile run beside the test programs, most of which
+/// wait most of the time.
 fn unprivileged_tests(args: &Args, summary: &mut Summary, programs: &[Program], groups: &Groups) {
     let mut steps = vec![PLAIN];
     let examples = shell::cargo(&["test", "--workspace", "--doc", "--no-fail-fast"]);
@@ -170,21 +170,21 @@ fn job(step: &'static str, program: &Program, arguments: &[String]) -> Job {
     let mut command = program.command();
     command.args(arguments);
     let ignored = if arguments.is_empty() { "" } else { " -- --ignored" };
-    let again = format!("cargo test {}{ignored}", program.options);
-    let label = Label { title: program.source.clone(), step, again, is_cargo: false };
+    let rerun = format!("cargo test {}{ignored}", program.options);
+    let label = Label { title: program.source.clone(), step, rerun, is_cargo: false };
     Job { label, command, time: Some(PROGRAM_LIMIT), output: OUTPUT_LIMIT }
 }
 
-/// A cargo whose output is read by a program, which wants no escape sequences in it. It ends a test
-/// program that hangs, which libtest does not; it has named the test by then. In the foreground, so
-/// that Ctrl-C still comes to all.
+/// Makes a job of a cargo command, without escape sequences in its output. `timeout` ends a test
+/// program that hangs, which libtest does not; by then libtest has named the slow test. With
+/// `--foreground` Ctrl-C still reaches all processes.
 fn cargo_job(step: &'static str, title: &str, mut command: Command) -> Result<Job> {
     let triple = shell::host_triple()?.to_uppercase().replace('-', "_");
     let limit = PROGRAM_LIMIT.as_secs();
     let runner = format!("timeout --foreground --kill-after=5 {limit}");
     command.env(format!("CARGO_TARGET_{triple}_RUNNER"), runner).env("CARGO_TERM_COLOR", "never");
-    let again = shell::describe(&command);
-    let label = Label { title: title.to_owned(), step, again, is_cargo: true };
+    let rerun = shell::describe(&command);
+    let label = Label { title: title.to_owned(), step, rerun, is_cargo: true };
     Ok(Job { label, command, time: None, output: OUTPUT_LIMIT })
 }
 
@@ -200,30 +200,30 @@ fn side_by_side(
 ) {
     println!("\n== {}: {} programs ==", steps.join(", "), compiling.len() + jobs.len());
     let mut tallies = BTreeMap::<&str, (Instant, Instant, Tally)>::new();
-    runner::run(compiling, jobs, at_a_time, groups, |ended| {
-        show(&ended);
+    runner::run(compiling, jobs, at_a_time, groups, |finished| {
+        show(&finished);
         let now = Instant::now();
-        let began = now.checked_sub(ended.time).unwrap_or(now);
+        let began = now.checked_sub(finished.time).unwrap_or(now);
         let (first, last, tally) =
-            tallies.entry(ended.label.step).or_insert((began, now, Tally::default()));
+            tallies.entry(finished.label.step).or_insert((began, now, Tally::default()));
         (*first, *last) = ((*first).min(began), now);
-        tally.add(Tally::read(&ended));
+        tally.add(Tally::read(&finished));
     });
     groups.stop_if_interrupted();
     for step in steps {
-        // One that could not be set up has its entry.
+        // A step that could not be set up is in the summary already.
         if let Some((first, last, tally)) = tallies.remove(step) {
             summary.step(step, Outcome::Ran(last - first), tally);
         }
     }
 }
 
-fn show(ended: &Ended) {
-    let Ended { label, output, time, end } = ended;
+fn show(finished: &FinishedJob) {
+    let FinishedJob { label, output, time, end } = finished;
     println!("\n     Ran {} in {:.1} s", label.title, time.as_secs_f64());
     println!("{}", output.trim_end());
     if !end.is_success() {
-        println!("\n{} failed ({end}); to run it alone: {}", label.title, label.again);
+        println!("\n{} failed ({end}); to run it alone: {}", label.title, label.rerun);
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Label {
     pub(super) title: String,
     /// The step of the command that it belongs to.
     pub(super) step: &'static str,
-    /// Command that runs it alone.
-    pub(super) again: String,
+    /// Command that reruns it alone.
+    pub(super) rerun: String,
     /// Whether it is a cargo, which runs programs itself.
     pub(super) is_cargo: bool,
 }
@@ -40,9 +40,9 @@ pub(super) struct Job {
     pub(super) output: usize,
 }
 
-/// Program that has ended.
+/// A job that has ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct FinishedJob {
     pub(super) label: Label,
     /// Both its outputs, in the order they were written in.
     pub(super) output: String,
@@ -89,7 +89,7 @@ pub(super) fn run(
     jobs: Vec<Job>,
     at_a_time: NonZero<usize>,
     groups: &Groups,
-    mut on_end: impl FnMut(Ended),
+    mut on_end: impl FnMut(FinishedJob),
 ) {
     let count = at_a_time.get().min(jobs.len() + usize::from(!busy.is_empty()));
     let mut busy = busy.into_iter();
@@ -115,7 +115,7 @@ pub(super) fn run(
 
 impl Job {
     /// Runs it to its end; None after an interruption.
-    fn run(mut self, groups: &Groups) -> Option<Ended> {
+    fn run(mut self, groups: &Groups) -> Option<FinishedJob> {
         let start = Instant::now();
         let mut output = Vec::new();
         let end = match self.watch(groups, &mut output) {
@@ -123,7 +123,7 @@ impl Job {
             Err(error) => End::NotRun(format!("{error:#}")),
         };
         let output = String::from_utf8_lossy(&output).into_owned();
-        Some(Ended { label: self.label, output, time: start.elapsed(), end })
+        Some(FinishedJob { label: self.label, output, time: start.elapsed(), end })
     }
 
     fn watch(&mut self, groups: &Groups, output: &mut Vec<u8>) -> Result<Option<End>> {
@@ -208,19 +208,19 @@ mod tests {
     fn job(title: &str, script: &str) -> Job {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        let (title, again) = (title.to_owned(), String::new());
-        let label = Label { title, step: "a step", again, is_cargo: false };
+        let (title, rerun) = (title.to_owned(), String::new());
+        let label = Label { title, step: "a step", rerun, is_cargo: false };
         Job { label, command, time: Some(LONG), output: 1 << 20 }
     }
 
-    fn run_all(jobs: Vec<Job>, at_a_time: usize) -> Vec<Ended> {
+    fn run_all(jobs: Vec<Job>, at_a_time: usize) -> Vec<FinishedJob> {
         let mut all = Vec::new();
         let at_a_time = NonZero::new(at_a_time).unwrap();
         run(Vec::new(), jobs, at_a_time, &Groups::default(), |ended| all.push(ended));
         all
     }
 
-    fn run_one(job: Job) -> Ended {
+    fn run_one(job: Job) -> FinishedJob {
         run_all(vec![job], 1).pop().expect("it has ended")
     }
 

@@ -3,7 +3,7 @@
 //! The format is that of the stable libtest harness. A test program that ends without its result
 //! line (killed, aborted) counts as one failure.
 
-use super::runner::Ended;
+use super::runner::FinishedJob;
 
 /// The tests of one program, or of all that a `cargo test` runs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Ignored {
 
 impl Tally {
     /// Reads what a program has printed, and how it has ended.
-    pub(super) fn read(ended: &Ended) -> Self {
+    pub(super) fn read(ended: &FinishedJob) -> Self {
         let mut tally = Self { program: ended.label.title.clone(), ..Self::default() };
         let mut has_result = ended.label.is_cargo;
         for line in ended.output.lines() {
@@ -156,10 +156,10 @@ mod tests {
         Tally::read(&ended)
     }
 
-    fn ended(output: &str, end: End) -> Ended {
+    fn ended(output: &str, end: End) -> FinishedJob {
         let title = "crates/port/tests/xdp/main.rs".to_owned();
-        let label = Label { title, step: "a step", again: String::new(), is_cargo: false };
-        Ended { label, output: output.to_owned(), time: Duration::ZERO, end }
+        let label = Label { title, step: "a step", rerun: String::new(), is_cargo: false };
+        FinishedJob { label, output: output.to_owned(), time: Duration::ZERO, end }
     }
 
     fn exit(code: i32) -> End {

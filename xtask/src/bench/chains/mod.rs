@@ -312,7 +312,7 @@ fn report(
                 Some((format!("{}, burst {}, {name}", chain.name, args.burst), cost.cycles?))
             })
         });
-        results::keep("chains", cases, baseline)?;
+        results::store("chains", cases, baseline)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Building a program, in a folder that stays: compiled crates are there the next time.
+//! Build of the generated crate, in a cache folder: later builds reuse the crates compiled there.
 
 use std::{
     env,
@@ -25,12 +25,12 @@ use super::{
 };
 use crate::{args::Compile, exit::cannot_write, terminal};
 
-/// Interval of looking for signals.
+/// Interval of checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of progress lines where lines cannot be written anew.
-const NEWS: Duration = Duration::from_secs(10);
+/// Interval of progress lines where the terminal cannot overwrite the last one.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A program that was built. The folder is locked as long as this lives.
+/// Result of a build. Its folder is locked until this is dropped.
 #[derive(Debug)]
 pub(super) struct BuildResult {
     folder: PathBuf,
@@ -40,12 +40,12 @@ pub(super) struct BuildResult {
 }
 
 impl BuildResult {
-    /// The versions of dependencies it was built with.
+    /// Returns the path of the `Cargo.lock` that the program was built with.
     pub(super) fn lock_file(&self) -> PathBuf {
         self.folder.join("Cargo.lock")
     }
 
-    /// The program, if it could be built.
+    /// Returns the path of the program, or the errors of the build.
     pub(super) fn program(&self) -> Result<&Path> {
         match &self.outcome {
             Ok(()) => Ok(&self.program),
@@ -61,18 +61,18 @@ pub(super) fn build(
     origin: &Origin,
     files: &[GeneratedFile],
     stop: &Stop,
-    say: &dyn Fn(&str),
+    report: &dyn Fn(&str),
 ) -> Result<BuildResult> {
-    let own = cache()?.join("linerate/compile").join(&toolchain.key);
-    let (folder, target) = (own.join("crate"), own.join("target"));
+    let cache = cache_folder()?.join("linerate/compile").join(&toolchain.key);
+    let (folder, target) = (cache.join("crate"), cache.join("target"));
     fs::create_dir_all(&folder).map_err(|error| cannot_write(&folder, error))?;
-    let lock = lock(&own.join("lock"), stop, say)?;
+    let lock = lock(&cache.join("lock"), stop, report)?;
     place::write(&folder, files)?;
     if let Some(versions) = origin.lock_file() {
-        take_versions(&versions, &folder.join("Cargo.lock"))?;
+        copy_lock_file(&versions, &folder.join("Cargo.lock"))?;
     }
     let mut cargo = toolchain.cargo(&args.target_cpu);
-    // Flags are for crates compiled for the target, which build scripts and macros are not.
+    // With a target named, flags apply to its crates only, not to build scripts and macros.
     cargo.args(["build", "--target", &toolchain.host, "--target-dir"]).arg(&target);
     let profile = if args.unoptimized { "debug" } else { "release" };
     if !args.unoptimized {
@@ -88,35 +88,35 @@ pub(super) fn build(
         cargo.args(["--message-format", "json-render-diagnostics"]);
         cargo.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    say(&format!("building for {}, with the source in {origin}", toolchain.processor));
-    // In a group of its own, so that it can be ended with all it has started.
+    report(&format!("building for {}, with the source in {origin}", toolchain.processor));
+    // A process group of its own, which a signal ends with all that cargo has started.
     let mut child = cargo.process_group(0).spawn().context("cannot start cargo")?;
-    let (status, complaint) = watch(&mut child, args, stop)?;
+    let (status, errors) = wait_for(&mut child, args, stop)?;
     let program = target.join(&toolchain.host).join(profile).join(NAME);
-    let outcome = if status.success() { Ok(()) } else { Err(explained(&complaint, origin)) };
+    let outcome = if status.success() { Ok(()) } else { Err(with_advice(&errors, origin)) };
     Ok(BuildResult { folder, program, outcome, _lock: lock })
 }
 
-/// The user's folder for files that can be made again.
-fn cache() -> Result<PathBuf> {
+/// Returns the user's cache folder.
+fn cache_folder() -> Result<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
-    let said = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(absolute);
+    let configured = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(absolute);
     let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".cache")).filter(absolute);
-    said.or_else(home).context("there is no folder to build in: set HOME or XDG_CACHE_HOME")
+    configured.or_else(home).context("there is no folder to build in: set HOME or XDG_CACHE_HOME")
 }
 
 /// Waits for the lock of the folder.
-fn lock(path: &Path, stop: &Stop, say: &dyn Fn(&str)) -> Result<File> {
+fn lock(path: &Path, stop: &Stop, report: &dyn Fn(&str)) -> Result<File> {
     let file = File::create(path).map_err(|error| cannot_write(path, error))?;
-    let mut told = false;
+    let mut reported = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(error)) => return Err(cannot_write(path, error)),
             Err(TryLockError::WouldBlock) if stop.is_raised() => bail!(INTERRUPTED),
             Err(TryLockError::WouldBlock) => {
-                if !std::mem::replace(&mut told, true) {
-                    say("waiting until another `linerate compile` is done");
+                if !std::mem::replace(&mut reported, true) {
+                    report("waiting until another `linerate compile` is done");
                 }
                 thread::sleep(POLL_INTERVAL);
             }
@@ -126,27 +126,28 @@ fn lock(path: &Path, stop: &Stop, say: &dyn Fn(&str)) -> Result<File> {
 
 const INTERRUPTED: &str = "interrupted; nothing was written";
 
-/// Has cargo begin with the versions that the library was tested with. Its own file is kept while
-/// it was made from the same: then nothing has to be resolved again.
-fn take_versions(from: &Path, to: &Path) -> Result<()> {
-    let taken = to.with_extension("from");
+/// Copies the library's `Cargo.lock`, so that cargo begins with the versions that the library was
+/// tested with. A lock file that cargo has made from the same copy stays: then nothing has to be
+/// resolved again.
+fn copy_lock_file(from: &Path, to: &Path) -> Result<()> {
+    let copied = to.with_extension("from");
     let versions = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
-    if to.is_file() && fs::read(&taken).is_ok_and(|before| before == versions) {
+    if to.is_file() && fs::read(&copied).is_ok_and(|before| before == versions) {
         return Ok(());
     }
     let write = |path: &Path| fs::write(path, &versions).map_err(|e| cannot_write(path, e));
     write(to)?;
-    write(&taken)
+    write(&copied)
 }
 
-/// Follows cargo to its end, which comes at once when the user wants it. Returns its errors, unless
-/// the user has seen them.
-fn watch(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, String)> {
-    let (tell, news) = mpsc::channel();
-    let complaints = child.stderr.take().map(|mut stderr| {
+/// Waits for cargo to end, and shows progress meanwhile. A signal to this program ends cargo. Returns
+/// cargo's errors, unless they went to the terminal.
+fn wait_for(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, String)> {
+    let (sender, compiled_crates) = mpsc::channel();
+    let errors = child.stderr.take().map(|mut stderr| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            // Output that cannot be read any more is not missed.
+            // After a read error the text so far is shown.
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         })
@@ -154,25 +155,25 @@ fn watch(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, 
     match child.stdout.take() {
         Some(stdout) => drop(thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if let Some(name) = compiled(&line) {
-                    // The receiver is gone only at the end.
-                    let _ = tell.send(name);
+                if let Some(name) = compiled_crate(&line) {
+                    // Fails only after the receiver is dropped, at the end.
+                    let _ = sender.send(name);
                 }
             }
         })),
-        None => drop(tell),
+        None => drop(sender),
     }
     let mut progress = Progress::new(!args.quiet && !args.verbose);
     let status = loop {
         if stop.is_raised() {
             progress.clear();
-            // It may have ended by itself.
+            // Fails if cargo has already ended.
             let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
             child.wait().context("cannot wait for cargo")?;
             bail!(INTERRUPTED);
         }
-        match news.recv_timeout(POLL_INTERVAL) {
-            Ok(name) => progress.tell(&name),
+        match compiled_crates.recv_timeout(POLL_INTERVAL) {
+            Ok(name) => progress.add(&name),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL_INTERVAL / 5),
         }
@@ -181,15 +182,15 @@ fn watch(child: &mut Child, args: &Compile, stop: &Stop) -> Result<(ExitStatus, 
         }
     };
     progress.clear();
-    let complaints = complaints.and_then(|thread| thread.join().ok());
-    Ok((status, complaints.unwrap_or_default()))
+    let errors = errors.and_then(|thread| thread.join().ok());
+    Ok((status, errors.unwrap_or_default()))
 }
 
-/// The crate whose compilation a line of cargo's messages tells of.
-fn compiled(line: &str) -> Option<String> {
+/// Returns the crate that a line of cargo's messages reports as compiled just now.
+fn compiled_crate(line: &str) -> Option<String> {
     let message: Value = serde_json::from_str(line).ok()?;
-    let is_news = message["reason"] == "compiler-artifact" && message["fresh"] == false;
-    message["target"]["name"].as_str().filter(|_| is_news).map(str::to_owned)
+    let is_compiled = message["reason"] == "compiler-artifact" && message["fresh"] == false;
+    message["target"]["name"].as_str().filter(|_| is_compiled).map(str::to_owned)
 }
 
 /// Progress of the compilation, on standard error.
@@ -198,17 +199,17 @@ struct Progress {
     count: usize,
     begun: Instant,
     next: Instant,
-    /// Whether there is a line to be written anew.
+    /// Whether the terminal shows a line that the next one overwrites.
     drawn: bool,
 }
 
 impl Progress {
     fn new(shown: bool) -> Progress {
         let begun = Instant::now();
-        Progress { shown, count: 0, begun, next: begun + NEWS, drawn: false }
+        Progress { shown, count: 0, begun, next: begun + PROGRESS_INTERVAL, drawn: false }
     }
 
-    fn tell(&mut self, name: &str) {
+    fn add(&mut self, name: &str) {
         self.count += 1;
         if !self.shown {
             return;
@@ -216,13 +217,13 @@ impl Progress {
         let seconds = self.begun.elapsed().as_secs();
         let line = format!("{seconds:>4} s  {} crates compiled, {name}", self.count);
         let mut err = std::io::stderr().lock();
-        // An unread line ends nothing.
+        // A failed write must not end the build.
         if terminal::moves() {
             let _ = write!(err, "\r\x1b[K{line}");
             self.drawn = true;
         } else if Instant::now() >= self.next {
             let _ = writeln!(err, "{line}");
-            self.next += NEWS;
+            self.next += PROGRESS_INTERVAL;
         }
     }
 
@@ -233,9 +234,9 @@ impl Progress {
     }
 }
 
-/// The error of a build, with advice where the cause is known.
-fn explained(complaint: &str, origin: &Origin) -> String {
-    let has = |text: &str| complaint.contains(text);
+/// Returns the error of a build, with advice where the cause is known.
+fn with_advice(errors: &str, origin: &Origin) -> String {
+    let has = |text: &str| errors.contains(text);
     let advice = if has("linker `") && has("not found") {
         "there is no C linker: install gcc (apt-get install gcc, dnf install gcc)".into()
     } else if has("--offline") {
@@ -255,7 +256,7 @@ fn explained(complaint: &str, origin: &Origin) -> String {
         "this should not happen; --verbose shows all of it, --keep DIR keeps what was generated"
             .into()
     };
-    format!("cargo could not build it: {advice}\n\n{}", complaint.trim_end()).trim_end().to_owned()
+    format!("cargo could not build it: {advice}\n\n{}", errors.trim_end()).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -269,19 +270,19 @@ mod tests {
                 "{{\"reason\":\"compiler-artifact\",\"target\":{{\"name\":\"x\"}},\"fresh\":{fresh}}}"
             )
         };
-        assert_eq!(compiled(&line(false)), Some("x".into()));
-        assert_eq!(compiled(&line(true)), None);
-        assert_eq!(compiled("{\"reason\":\"build-finished\",\"success\":true}"), None);
-        assert_eq!(compiled("no JSON"), None);
+        assert_eq!(compiled_crate(&line(false)), Some("x".into()));
+        assert_eq!(compiled_crate(&line(true)), None);
+        assert_eq!(compiled_crate("{\"reason\":\"build-finished\",\"success\":true}"), None);
+        assert_eq!(compiled_crate("no JSON"), None);
     }
 
     #[test]
     fn errors_that_users_can_mend_come_with_advice() {
         let folder = Origin::Folder("/src".into());
-        let explained = |complaint: &str| explained(complaint, &folder);
-        assert!(explained("error: linker `cc` not found\n").contains("install gcc"));
+        let with_advice = |errors: &str| with_advice(errors, &folder);
+        assert!(with_advice("error: linker `cc` not found\n").contains("install gcc"));
         let offline = "error: no matching package\nhelp: you are using --offline";
-        assert!(explained(offline).contains("cargo fetch --manifest-path /src/Cargo.toml"));
-        assert!(explained("error[E0432]: x").ends_with("\n\nerror[E0432]: x"));
+        assert!(with_advice(offline).contains("cargo fetch --manifest-path /src/Cargo.toml"));
+        assert!(with_advice("error[E0432]: x").ends_with("\n\nerror[E0432]: x"));
     }
 }

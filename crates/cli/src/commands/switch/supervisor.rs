@@ -95,7 +95,7 @@ pub(super) fn run(args: &SwitchServe, library: &Library) -> Result<()> {
         rows: run::Rows::Ports,
         notes,
         // It is the first element of the text.
-        prepare: Some(Box::new(move |router| remote::command(router, 0, queue))),
+        prepare: Some(Box::new(move |router| remote::set_command(router, 0, queue))),
         side_task: Some(Box::new(move |handle| switch.supervise(handle, &waiting, &status))),
     };
     let operation = Operation {
