@@ -1,8 +1,8 @@
-//! Descriptions of traffic, and the frames they mean.
+//! Descriptions of traffic, and the frames made from them.
 //!
 //! A [`FrameMaker`] prepares one template per frame size and then makes each
 //! frame by copying it and changing the fields that vary, checksums included
-//! by increments, so that a frame costs some ten nanoseconds whatever varies.
+//! incrementally, so that a frame costs some ten nanoseconds whatever varies.
 
 mod maker;
 mod mix;
@@ -70,8 +70,8 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// Nothing varies: between the first addresses of the two networks set aside
-    /// for tests (RFC 2544, C.2.2; RFC 5180, 8), and to the discard port.
+    /// Returns fields that do not vary: the first addresses of the two networks
+    /// reserved for benchmarks (RFC 2544, C.2.2; RFC 5180, 8), and the discard port.
     pub const fn none(ipv6: bool) -> Variation {
         let one = Values::one;
         let [source, destination] = if ipv6 {
@@ -154,7 +154,7 @@ pub enum TrafficError {
 }
 
 impl Traffic {
-    /// Signed UDP datagrams of these sizes, each the same as the one before.
+    /// Returns signed UDP datagrams of these sizes in which no field varies.
     pub fn new(sizes: Sizes, ipv6: bool) -> Traffic {
         Traffic {
             sizes,
@@ -224,7 +224,7 @@ impl Traffic {
     /// The frame of `size` bytes with FCS, with the first of all values.
     fn template(&self, size: usize) -> Result<Template, TrafficError> {
         let wire = size - FCS;
-        // The headers' length first: the rest is payload.
+        // Emitted once for the length of the headers: the rest is payload.
         let headers = self.emit(&mut [0; 256], 0)?.payload;
         let need = headers + if self.signed { SIGNATURE_LEN } else { 0 };
         if wire < need {

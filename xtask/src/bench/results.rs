@@ -57,7 +57,7 @@ impl StoredCase {
     }
 }
 
-/// Rounds figures as they are printed, so that files do not differ by noise behind the point.
+/// Rounds figures as they are printed, so that files differ only where printed figures do.
 fn rounded(figure: Figure) -> Figure {
     let round = |value: f64| (value * 100.0).round() / 100.0;
     Figure { best: round(figure.best), median: round(figure.median) }

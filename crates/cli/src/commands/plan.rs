@@ -17,7 +17,7 @@ use linerate_lab::{
     measure::{Bench, element_classes, has_probe},
     plan::{
         ConfigEstimate, ElementCost, EstimateError, EstimateInputs, NoDriver, Ports, SampleError,
-        SampleRun, Trial, Visit, estimate, unlike, unmeasured,
+        SampleRun, Trial, Visit, estimate, measured_otherwise, unmeasured,
     },
     point::{Destinations, Driver},
     report::Table,
@@ -167,9 +167,9 @@ fn configuration(
     } else {
         None
     };
-    let ConfigEstimate { calibration, firm, scenario, lines } = estimated;
+    let ConfigEstimate { calibration, if_known, scenario, lines } = estimated;
     let mut found = PlanResult::new(args, calibration, scenario, lines);
-    found.firm = Some(found.interval_of(args, &firm));
+    found.if_known = Some(found.interval_of(args, &if_known));
     found.print_unknown_costs(args, library, calibrated, &sampled.visits);
     Ok(PlanResult { assumed: Some(assumed), checked, ..found })
 }
@@ -273,7 +273,7 @@ struct PlanResult {
     lines: Vec<ElementCost>,
     wanted: Option<RateNeeds>,
     /// The interval if all costs were known.
-    firm: Option<Estimate<PacketsPerSecond>>,
+    if_known: Option<Estimate<PacketsPerSecond>>,
     /// The assumed rate of the sources, in words.
     assumed: Option<String>,
     /// The measured rate of the configuration.
@@ -342,7 +342,7 @@ impl PlanResult {
             cycles,
             lines,
             wanted,
-            firm: None,
+            if_known: None,
             assumed: None,
             checked: None,
         }
@@ -361,8 +361,8 @@ impl PlanResult {
         calibrated: &Calibrated,
         visits: &[Visit],
     ) {
-        let unlike = unlike(calibrated, visits);
-        for (class, config) in &unlike {
+        let measured_otherwise = measured_otherwise(calibrated, visits);
+        for (class, config) in &measured_otherwise {
             eprintln!(
                 "note: {class}({}) is charged what {class} cost with other arguments; --measure \
                  measures it with these",
@@ -384,8 +384,8 @@ impl PlanResult {
                  element that was, and the interval is as wide{advice}"
             );
         }
-        if let Some(Estimate { low, high, .. }) = self.firm
-            && !(unlike.is_empty() && unknown.is_empty())
+        if let Some(Estimate { low, high, .. }) = self.if_known
+            && !(measured_otherwise.is_empty() && unknown.is_empty())
         {
             let Estimate { low: least, high: most, .. } = self.interval;
             eprintln!(
@@ -408,7 +408,7 @@ impl PlanResult {
     fn json(&self) -> serde_json::Value {
         json!({
             "throughput_pps": self.interval,
-            "interval_if_all_were_known_pps": self.firm,
+            "interval_if_all_were_known_pps": self.if_known,
             "limit": self.prediction.limit,
             "assumed": self.assumed,
             "cycles_per_packet": self.cycles,

@@ -74,7 +74,7 @@ pub struct ConfigEstimate {
     pub calibration: Calibration,
     /// The same, with elements that were never measured, or not with these arguments, at their best
     /// cost in every sample: the interval without that uncertainty.
-    pub firm: Calibration,
+    pub if_known: Calibration,
     /// The scenario of the prediction.
     pub scenario: Scenario,
     /// The elements with their costs, in the order of the configuration.
@@ -182,7 +182,10 @@ pub fn unmeasured(calibrated: &Calibrated, visits: &[Visit], ports: &Ports) -> V
 
 /// Returns the elements among visits that were measured with other arguments only, on which their
 /// cost depends: class and arguments.
-pub fn unlike(calibrated: &Calibrated, visits: &[Visit]) -> Vec<(&'static str, String)> {
+pub fn measured_otherwise(
+    calibrated: &Calibrated,
+    visits: &[Visit],
+) -> Vec<(&'static str, String)> {
     let mut found: Vec<_> = visits
         .iter()
         .filter(|visit| visit.part == PathRole::Element)
@@ -309,14 +312,14 @@ pub fn estimate(
         });
         charges.extend(all);
     }
-    let [calibration, firm] = [false, true].map(|firm| sum(calibrated, &charges, firm));
+    let [calibration, if_known] = [false, true].map(|if_known| sum(calibrated, &charges, if_known));
     let scenario = Scenario {
         receive: false,
         transmit: false,
         elements: vec![linerate_model::Visit { element: ALL.into(), times: 1.0 }],
         ..inputs.scenario.clone()
     };
-    Ok(ConfigEstimate { calibration, firm, scenario, lines })
+    Ok(ConfigEstimate { calibration, if_known, scenario, lines })
 }
 
 impl ConfigEstimate {
@@ -373,7 +376,7 @@ fn port_costs(calibrated: &Calibrated, driver: &str) -> Result<Io, NoDriver> {
 }
 
 /// Returns a calibration that has all charges as one element: their best sum, and samples of it.
-fn sum(calibrated: &Calibrated, charges: &[CostTerm], firm: bool) -> Calibration {
+fn sum(calibrated: &Calibrated, charges: &[CostTerm], if_known: bool) -> Calibration {
     let contention = calibrated.scaling.as_ref().map_or(0.0, |one| one.estimate.value);
     let with = |cycles: f64| Costs {
         elements: BTreeMap::from([(ALL.to_owned(), Cost::new(cycles, 0.0))]),
@@ -382,7 +385,7 @@ fn sum(calibrated: &Calibrated, charges: &[CostTerm], firm: bool) -> Calibration
         ..Costs::default()
     };
     let best = charges.iter().map(CostTerm::best).sum();
-    let samples = draws(charges, firm).into_iter().map(with).collect();
+    let samples = draws(charges, if_known).into_iter().map(with).collect();
     Calibration { costs: with(best), samples }
 }
 
@@ -547,11 +550,14 @@ mod tests {
         calibrated.elements.insert("IPFilter".into(), fitted(30.0));
         let class = ("IPFilter".to_owned(), Basis::OtherArguments);
         assert_eq!(charged(&calibrated), [(with.clone(), Basis::Alone), class]);
-        assert_eq!(unlike(&calibrated, &visits), [("IPFilter", "allow udp".to_owned())]);
+        assert_eq!(
+            measured_otherwise(&calibrated, &visits),
+            [("IPFilter", "allow udp".to_owned())]
+        );
         calibrated.elements.insert(with.clone(), fitted(40.0));
         let arguments = (with.clone(), Basis::Arguments);
         assert_eq!(charged(&calibrated), [(with, Basis::Alone), arguments]);
-        assert!(unlike(&calibrated, &visits).is_empty());
+        assert!(measured_otherwise(&calibrated, &visits).is_empty());
     }
 
     /// Rounds are charged at elements that start packets, calls elsewhere, and ordering where paths
@@ -576,9 +582,9 @@ mod tests {
         }
     }
 
-    /// Elements of uncertain cost widen the interval, but not the firm one.
+    /// Elements of uncertain cost widen the interval, but not the one as if they were known.
     #[test]
-    fn the_firm_interval_is_without_unknown_costs() {
+    fn the_interval_if_known_is_narrower() {
         let visits = [
             visit("Counter", PathRole::Element, 1.0, 32.0),
             visit("Frobnicate", PathRole::Element, 1.0, 32.0),
@@ -588,8 +594,8 @@ mod tests {
             let (_, interval) = calibration.predict(&found.scenario, 0.9);
             interval.high.get() - interval.low.get()
         };
-        assert!(width(&found.calibration) > 1.2 * width(&found.firm));
-        let rates = [&found.calibration, &found.firm]
+        assert!(width(&found.calibration) > 1.2 * width(&found.if_known));
+        let rates = [&found.calibration, &found.if_known]
             .map(|one| one.predict(&found.scenario, 0.9).0.throughput.get());
         assert_eq!(rates[0], rates[1]);
     }

@@ -17,7 +17,7 @@ mod trial;
 
 pub use estimate::{
     ConfigEstimate, ElementCost, EstimateError, EstimateInputs, NoDriver, Ports, Unmeasured,
-    estimate, unlike, unmeasured, with_arguments,
+    estimate, measured_otherwise, unmeasured, with_arguments,
 };
 pub use measured_rate::MeasuredRate;
 pub use monte_carlo::Basis;

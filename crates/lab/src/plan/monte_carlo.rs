@@ -89,21 +89,21 @@ impl CostTerm {
     }
 }
 
-/// Likely sums of charges; `firm` as if those were as their best that little is known of.
-pub(super) fn draws(charges: &[CostTerm], firm: bool) -> Vec<f64> {
+/// Draws sums of charges. With `if_known` costs of weak basis are at their best in every draw.
+pub(super) fn draws(charges: &[CostTerm], if_known: bool) -> Vec<f64> {
     // One seed for both, so that they can be compared.
     let mut random = Rng::with_seed(1);
-    (0..DRAWS).map(|_| draw(charges, firm, &mut random)).collect()
+    (0..DRAWS).map(|_| draw(charges, if_known, &mut random)).collect()
 }
 
-fn draw(charges: &[CostTerm], firm: bool, random: &mut Rng) -> f64 {
+fn draw(charges: &[CostTerm], if_known: bool, random: &mut Rng) -> f64 {
     let model = (MODEL * normal(random)).exp();
     let mut by_name: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     let mut sum = 0.0;
     for charge in charges {
         let drawn = by_name.entry(&charge.name).or_insert_with(|| (random.f64(), normal(random)));
         let (place, off) = *drawn;
-        let as_best = firm && charge.basis.is_weak();
+        let as_best = if_known && charge.basis.is_weak();
         sum += if as_best { charge.best() } else { charge.drawn(place, off) };
     }
     sum * model
@@ -127,9 +127,9 @@ mod tests {
     }
 
     /// The interval of 90 %, and its width over its middle.
-    fn width(charges: &[CostTerm], firm: bool) -> (Estimate<f64>, f64) {
+    fn width(charges: &[CostTerm], if_known: bool) -> (Estimate<f64>, f64) {
         let best = charges.iter().map(CostTerm::best).sum();
-        let found = Estimate::from_samples(best, draws(charges, firm), 0.9);
+        let found = Estimate::from_samples(best, draws(charges, if_known), 0.9);
         (found, (found.high - found.low) / best)
     }
 
@@ -161,9 +161,9 @@ mod tests {
         let others = charge("b", Basis::Others, &[50.0, 10.0, 400.0]);
         let charges = [charge("a", Basis::Alone, &[100.0]), others];
         let (all, _) = width(&charges, false);
-        let (firm, share) = width(&charges, true);
-        assert!(share < 0.4 && firm.contains(&150.0), "{firm}");
-        assert!(all.low < firm.low && firm.high < all.high, "{all} {firm}");
+        let (if_known, share) = width(&charges, true);
+        assert!(share < 0.4 && if_known.contains(&150.0), "{if_known}");
+        assert!(all.low < if_known.low && if_known.high < all.high, "{all} {if_known}");
     }
 
     #[test]

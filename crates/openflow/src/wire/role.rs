@@ -132,7 +132,7 @@ numbered! {
     }
 }
 
-/// Returns a mask of the reasons defined for a type of message; all bits for other types.
+/// Returns the mask of reasons defined for a type of message; all bits for a type without a list here.
 fn defined_reasons(kind: u16) -> u32 {
     match kind {
         0 | 2 => 0x3f,
