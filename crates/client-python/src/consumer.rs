@@ -1,4 +1,4 @@
-//! A place in a cluster.
+//! Consumers of a cluster.
 
 use std::{
     io,

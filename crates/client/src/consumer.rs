@@ -35,7 +35,7 @@ pub enum Verdict {
     DropFlow,
 }
 
-/// A place in a cluster, as long as this lives.
+/// A consumer that is attached to a cluster, until it is dropped.
 ///
 /// Packets lie in the server's memory. They belong to this program until it sends them, or until
 /// the next [`receive`](Consumer::receive), which gives them back: so a slow program loses packets

@@ -72,8 +72,8 @@ pub struct ElementCost {
 pub struct ConfigEstimate {
     /// The best costs, and samples of their distribution.
     pub calibration: Calibration,
-    /// The same, with elements that were never measured, or not with these arguments, at their best
-    /// cost in every sample: the interval without that uncertainty.
+    /// A calibration with elements that were never measured, or not with these arguments, at their
+    /// best cost in every sample: its interval lacks that uncertainty.
     pub if_known: Calibration,
     /// The scenario of the prediction.
     pub scenario: Scenario,

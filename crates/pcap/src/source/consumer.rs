@@ -1,4 +1,4 @@
-//! A place in a cluster: packets that another process has, and shares out.
+//! Capture as a consumer of a cluster, which shares the packets of another process.
 
 use std::{
     os::fd::AsFd,
