@@ -11,6 +11,7 @@ use crate::attributes::{documentation, named};
 
 /// A reason: its value, its text, and the reasons of other types that are counted under it.
 struct Reason {
+    ident: Ident,
     value: TokenStream,
     text: TokenStream,
     from: Vec<Path>,
@@ -30,6 +31,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
             return Err(Error::new_spanned(&input.ident, text));
         }
     };
+    distinct(&reasons)?;
     let ident = &input.ident;
     let texts = reasons.iter().map(|reason| &reason.text);
     let index = match &input.data {
@@ -65,6 +67,18 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
+/// Counters are told apart by their names.
+fn distinct(reasons: &[Reason]) -> Result<()> {
+    for (at, reason) in reasons.iter().enumerate() {
+        let text = reason.text.to_string();
+        if reasons[..at].iter().any(|other| other.text.to_string() == text) {
+            let text = "an earlier reason has the same text: say how this one differs";
+            return Err(Error::new_spanned(&reason.ident, text));
+        }
+    }
+    Ok(())
+}
+
 fn variant(variant: &syn::Variant) -> Result<Reason> {
     if !matches!(variant.fields, Fields::Unit) || variant.discriminant.is_some() {
         let text = "a drop reason has neither fields nor a number of its own";
@@ -90,6 +104,40 @@ impl Reason {
                 return Err(Error::new_spanned(ident, text));
             }
         };
-        Ok(Reason { value, text, from })
+        Ok(Reason { ident: ident.clone(), value, text, from })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::expand;
+
+    fn error(declaration: &str) -> String {
+        expand(&syn::parse_str(declaration).unwrap()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_error_says_what_a_drop_reason_has() {
+        for (declaration, expected) in [
+            ("enum R { Late }", "a documentation comment says why packets are dropped"),
+            ("struct R;", "a documentation comment says why packets are dropped"),
+            ("enum R { #[doc = \"late\"] Late(u8) }", "neither fields nor a number of its own"),
+            ("enum R { #[doc = \"late\"] Late = 3 }", "neither fields nor a number of its own"),
+            ("enum R<T> { #[doc = \"late\"] Late }", "a drop reason has no parameters"),
+            ("struct R { late: u8 }", "the variants of an enum, or a struct without fields"),
+            ("union R { late: u8 }", "the variants of an enum, or a struct without fields"),
+            ("enum R { #[doc = \"late\"] Late, #[doc = \" late\"] Old }", "has the same text"),
+            ("enum R { #[from(NoBuffer)] One, #[from(NoBuffer)] Two }", "has the same text"),
+        ] {
+            let error = error(declaration);
+            assert!(error.contains(expected), "{declaration}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_reason_takes_the_text_of_its_comment_before_that_of_another() {
+        let text = "enum R { #[doc = \"no copy\"] #[from(NoBuffer)] NoCopy }";
+        let code = expand(&syn::parse_str(text).unwrap()).unwrap().to_string();
+        assert!(code.contains("[\"no copy\"]"), "{code}");
     }
 }

@@ -26,7 +26,7 @@
 /// reasons do not say how. Without a comment the variant has that reason's text. A unit struct is
 /// a type with one reason.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// use linerate_graph::{DropReason, Verdict};
 ///
 /// /// no IP header
@@ -42,6 +42,28 @@
 /// fn step(header: Option<&[u8]>) -> Verdict<Reason> {
 ///     header.ok_or(NoHeader)?;
 ///     Ok(())
+/// }
+/// ```
+///
+/// Neither does a step that writes packets where no variant counts those that no buffer for a copy
+/// can be had for:
+///
+/// ```compile_fail,E0277
+/// use linerate_graph::{Arguments, DropReason, PacketMut, Step, Verdict, Writes};
+///
+/// #[derive(Clone, Copy, DropReason)]
+/// enum Reason {
+///     /// time to live expired
+///     Expired,
+/// }
+///
+/// #[derive(Arguments)]
+/// struct Age {}
+///
+/// impl Step<Writes, Reason> for Age {
+///     fn step(&mut self, _: &mut PacketMut<'_>) -> Verdict<Reason> {
+///         Ok(())
+///     }
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
