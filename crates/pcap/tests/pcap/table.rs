@@ -60,7 +60,7 @@ fn programs_find_it_by_debians_name() {
 #[test]
 fn the_page_has_every_symbol() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("../../docs/pcap-symbols.md")).unwrap();
+    let page = fs::read_to_string(root.join("../../docs/guide/pcap-symbols.md")).unwrap();
     let mut written = Vec::new();
     for section in page.split("\n## ").skip(1) {
         let (heading, symbols) = section.split_once('\n').unwrap();
