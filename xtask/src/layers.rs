@@ -2,28 +2,36 @@
 //!
 //! The module tree is read from the sources, without tests. A path that begins with `crate` or `super` is an import of
 //! the top-level module it leads into; a name that the crate's root re-exports counts as its module. Items of the
-//! root itself belong to no module.
+//! root itself belong to no module. A test finds cycles; `cargo xtask documents` draws the layers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
+    fs, mem,
+    path::Path,
     str::FromStr,
 };
 
+use anyhow::{Context, Result, anyhow, bail};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Imports between the top-level modules of a crate.
 #[derive(Default)]
 struct Imports {
+    /// The top-level modules.
+    modules: BTreeSet<String>,
     /// Names that the root re-exports, and their modules.
     exported: BTreeMap<String, String>,
     /// Paths of each top-level module, from the root on.
     paths: BTreeMap<String, BTreeSet<Vec<String>>>,
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the repository").to_owned()
+/// The top-level modules of the crate in a folder by layer, the highest first: a module imports from lower layers alone.
+///
+/// # Errors
+///
+/// When modules import each other in a cycle, or when a source file cannot be read.
+pub(crate) fn layers(folder: &Path) -> Result<Vec<Vec<String>>> {
+    Imports::new(folder)?.layers().with_context(|| folder.display().to_string())
 }
 
 fn is_punct(token: Option<&TokenTree>, character: char) -> bool {
@@ -69,23 +77,25 @@ fn use_paths(tokens: &[TokenTree], prefix: &[String], found: &mut Vec<Vec<String
 }
 
 impl Imports {
-    fn of(folder: &Path) -> Imports {
+    /// Those of the crate in a folder.
+    fn new(folder: &Path) -> Result<Imports> {
         let mut imports = Imports::default();
         let source = folder.join("src");
         let root = ["lib.rs", "main.rs"].map(|name| source.join(name));
-        let root = root.iter().find(|path| path.exists()).expect("a root");
-        imports.read(root, &source, &[]);
-        imports
+        let root = root.iter().find(|path| path.exists()).context("no src/lib.rs or src/main.rs")?;
+        imports.read(root, &source, &[])?;
+        Ok(imports)
     }
 
     /// Reads the file of a module, whose children are in a folder.
-    fn read(&mut self, file: &Path, children: &Path, module: &[String]) {
-        let text = fs::read_to_string(file).expect("a source file");
-        let tokens = TokenStream::from_str(&text).expect("Rust");
-        self.scan(tokens, children, module);
+    fn read(&mut self, file: &Path, children: &Path, module: &[String]) -> Result<()> {
+        let shown = file.display();
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+        let tokens = TokenStream::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
+        self.scan(tokens, children, module)
     }
 
-    fn scan(&mut self, tokens: TokenStream, children: &Path, module: &[String]) {
+    fn scan(&mut self, tokens: TokenStream, children: &Path, module: &[String]) -> Result<()> {
         let tokens: Vec<_> = tokens.into_iter().collect();
         let mut at = 0;
         while at < tokens.len() {
@@ -112,24 +122,28 @@ impl Imports {
                     at = end;
                 }
                 (_, Some("mod")) if next.is_some() => {
-                    let name = ident(next).expect("a module has a name");
+                    let name = ident(next).context("a module has no name")?;
                     let inner = [module, std::slice::from_ref(&name)].concat();
+                    if module.is_empty() {
+                        self.modules.insert(name.clone());
+                    }
                     match tokens.get(at + 2) {
                         Some(TokenTree::Group(group)) => {
-                            self.scan(group.stream(), &children.join(&name), &inner);
+                            self.scan(group.stream(), &children.join(&name), &inner)?;
                         }
                         _ => {
                             let folder = children.join(&name);
                             let files =
                                 [children.join(format!("{name}.rs")), folder.join("mod.rs")];
                             let file = files.iter().find(|file| file.exists());
-                            self.read(file.expect("the file of a module"), &folder, &inner);
+                            let file = file.with_context(|| format!("no file of module {name}"))?;
+                            self.read(file, &folder, &inner)?;
                         }
                     }
                     at += 2;
                 }
                 (_, Some("crate" | "super")) if is_punct(next, ':') => {
-                    let mut path = vec![ident(tokens.get(at)).expect("an identifier")];
+                    let mut path: Vec<String> = ident(tokens.get(at)).into_iter().collect();
                     while is_punct(tokens.get(at + 1), ':') && is_punct(tokens.get(at + 2), ':') {
                         let Some(word) = ident(tokens.get(at + 3)) else { break };
                         path.push(word);
@@ -137,11 +151,12 @@ impl Imports {
                     }
                     self.add(module, path);
                 }
-                (TokenTree::Group(group), _) => self.scan(group.stream(), children, module),
+                (TokenTree::Group(group), _) => self.scan(group.stream(), children, module)?,
                 _ => {}
             }
             at += 1;
         }
+        Ok(())
     }
 
     /// Enters a path that a module names.
@@ -174,11 +189,11 @@ impl Imports {
         for (module, paths) in &self.paths {
             for path in paths {
                 let named = &path[0];
-                let target = match self.paths.get_key_value(named) {
-                    Some((target, _)) => target,
+                let target = match self.modules.get(named) {
+                    Some(target) => target,
                     None => self.exported.get(named).unwrap_or(named),
                 };
-                if target != module && self.paths.contains_key(target) {
+                if target != module && self.modules.contains(target) {
                     let text = path.join("::");
                     edges.entry(module).or_default().entry(target).or_insert(text);
                 }
@@ -187,71 +202,111 @@ impl Imports {
         edges
     }
 
-    /// The modules that import themselves by way of others, with their imports among these.
-    fn cyclic(&self) -> BTreeMap<&str, BTreeMap<&str, String>> {
-        let mut edges = self.edges();
-        let is_cyclic = |module: &&str| reached(&edges, module).contains(module);
-        let cyclic: BTreeSet<&str> = edges.keys().copied().filter(is_cyclic).collect();
-        edges.retain(|module, _| cyclic.contains(module));
-        edges.values_mut().for_each(|targets| targets.retain(|name, _| cyclic.contains(name)));
-        edges
+    /// The modules by layer, the highest first.
+    fn layers(&self) -> Result<Vec<Vec<String>>> {
+        let edges = self.edges();
+        let mut left: BTreeSet<&str> = self.modules.iter().map(String::as_str).collect();
+        let mut layers = Vec::new();
+        while !left.is_empty() {
+            let is_lowest = |module: &&str| {
+                let mut imported = edges.get(module).into_iter().flat_map(BTreeMap::keys);
+                !imported.any(|target| left.contains(target))
+            };
+            let (layer, above): (BTreeSet<&str>, BTreeSet<&str>) =
+                left.iter().copied().partition(|module| is_lowest(module));
+            if layer.is_empty() {
+                bail!("modules import each other in a cycle:\n{}", cycle(&edges, left));
+            }
+            layers.push(layer.into_iter().map(str::to_owned).collect());
+            left = above;
+        }
+        layers.reverse();
+        Ok(layers)
     }
 }
 
-/// The modules that a module imports, directly or by way of others.
-fn reached<'a>(
+/// The imports within a cycle, of modules that import each other or from such ones.
+fn cycle<'a>(
     edges: &BTreeMap<&'a str, BTreeMap<&'a str, String>>,
-    from: &'a str,
-) -> BTreeSet<&'a str> {
-    let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
-    while let Some(module) = next.pop() {
-        let imported = edges.get(module).into_iter().flat_map(BTreeMap::keys);
-        next.extend(imported.copied().filter(|target| reached.insert(*target)));
+    mut modules: BTreeSet<&'a str>,
+) -> String {
+    loop {
+        let imported = edges.iter().filter(|(module, _)| modules.contains(*module));
+        let imported: BTreeSet<&str> =
+            imported.flat_map(|(_, targets)| targets.keys().copied()).collect();
+        let kept: BTreeSet<&str> = modules.intersection(&imported).copied().collect();
+        if mem::replace(&mut modules, kept).len() == modules.len() {
+            break;
+        }
     }
-    reached
+    let imports = edges.iter().filter(|(module, _)| modules.contains(*module));
+    let imports = imports.map(|(module, targets)| {
+        let targets = targets.iter().filter(|(target, _)| modules.contains(*target));
+        let paths: Vec<&str> = targets.map(|(_, path)| path.as_str()).collect();
+        format!("{module} imports {}\n", paths.join(", "))
+    });
+    imports.collect()
 }
 
-/// The folders of all crates of the workspace's `crates`, and this one.
-fn crates() -> Vec<PathBuf> {
-    let mut found = vec![repository().join("xtask")];
-    let mut folders = vec![repository().join("crates")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.join("src/lib.rs").exists() {
-                found.push(path);
-            } else if path.is_dir() && !path.join("Cargo.toml").exists() {
-                folders.push(path);
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::shell;
+
+    /// The folders of all crates of the workspace's `crates`, and this one.
+    fn crates() -> Vec<PathBuf> {
+        let mut found = vec![shell::root().join("xtask")];
+        let mut folders = vec![shell::root().join("crates")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.join("src/lib.rs").exists() {
+                    found.push(path);
+                } else if path.is_dir() && !path.join("Cargo.toml").exists() {
+                    folders.push(path);
+                }
             }
         }
+        found
     }
-    found
-}
 
-#[test]
-fn modules_of_a_crate_form_layers() {
-    let mut wrong = String::new();
-    for folder in crates() {
-        let imports = Imports::of(&folder);
-        let cyclic = imports.cyclic();
-        let name = folder.strip_prefix(repository()).expect("within").display().to_string();
-        for (module, targets) in &cyclic {
-            let targets: Vec<_> = targets.values().map(String::as_str).collect();
-            wrong += &format!("{name}: {module} imports {}\n", targets.join(", "));
-        }
+    #[test]
+    fn modules_of_a_crate_form_layers() {
+        let faults = crates().into_iter().filter_map(|folder| layers(&folder).err());
+        let faults: String = faults.map(|fault| format!("{fault:#}\n")).collect();
+        assert!(faults.is_empty(), "{faults}");
     }
-    assert!(wrong.is_empty(), "{wrong}");
-}
 
-#[test]
-fn imports_are_found_in_uses_and_paths() {
-    let text = "use crate::{a::{B, c::D}, e as f}; use std::fs; pub(crate) fn g() -> super::h::I { crate::j::k() }
-        #[cfg(test)] mod tests { use crate::never; } const C: &str = \"crate::string\"; // crate::comment";
-    let mut imports = Imports::default();
-    let module = ["m".to_owned()];
-    imports.scan(TokenStream::from_str(text).expect("Rust"), Path::new(""), &module);
-    let found: Vec<String> = imports.paths["m"].iter().map(|path| path.join("::")).collect();
-    assert_eq!(found, ["a::B", "a::c::D", "e", "h::I", "j::k"]);
-    imports.add(&["a".into()], vec!["crate".into(), "m".into()]);
-    assert_eq!(imports.cyclic().into_keys().collect::<Vec<_>>(), ["a", "m"]);
+    #[test]
+    fn imports_are_found_in_uses_and_paths() {
+        let text = "use crate::{a::{B, c::D}, e as f}; use std::fs; pub(crate) fn g() -> super::h::I { crate::j::k() }
+            #[cfg(test)] mod tests { use crate::never; } const C: &str = \"crate::string\"; // crate::comment";
+        let mut imports = Imports::default();
+        let module = ["m".to_owned()];
+        let tokens = TokenStream::from_str(text).expect("Rust");
+        imports.scan(tokens, Path::new(""), &module).expect("modules");
+        let found: Vec<String> = imports.paths["m"].iter().map(|path| path.join("::")).collect();
+        assert_eq!(found, ["a::B", "a::c::D", "e", "h::I", "j::k"]);
+    }
+
+    #[test]
+    fn a_module_is_above_those_it_imports() {
+        let modules = ["top", "middle", "base", "aside"].map(str::to_owned).into();
+        let mut imports = Imports { modules, ..Imports::default() };
+        let mut add = |module: &str, path: &str| {
+            let path = path.split("::").map(str::to_owned).collect();
+            imports.add(&[module.to_owned()], path);
+        };
+        add("top", "crate::middle::a");
+        add("middle", "crate::base");
+        add("top", "crate::Root");
+        assert_eq!(imports.layers().unwrap(), [vec!["top"], vec!["middle"], vec!["aside", "base"]]);
+
+        imports.add(&["base".into()], vec!["crate".into(), "middle".into(), "b".into()]);
+        let fault = imports.layers().unwrap_err().to_string();
+        let named = "base imports middle::b\nmiddle imports base\n";
+        assert!(fault.ends_with(named), "{fault}");
+    }
 }

@@ -12,10 +12,8 @@ mod clippy;
 mod compiled;
 mod conformance;
 mod dist;
-#[cfg(test)]
 mod documents;
 mod fuzz;
-#[cfg(test)]
 mod layers;
 mod licences;
 mod loom;
@@ -70,8 +68,10 @@ enum Command {
     Miri(miri::Args),
     /// Install the Debian packages whose programs the tests are checked against.
     Peers(peers::Args),
-    /// Write the references of elements and ports, docs/elements and docs/ports, anew.
+    /// Write the guide's book, with a page for each element and each port, to target/book.
     Reference,
+    /// Write the generated parts of ARCHITECTURE.md anew.
+    Documents,
     /// Run what others wrote for Click, and captured, with our programs, beside Click and tcpdump.
     Conformance(conformance::Args),
     /// Run examples as programs that `linerate compile` has made, beside `linerate run`.
@@ -96,6 +96,7 @@ fn main() -> ExitCode {
         Command::Miri(args) => miri::run(&args),
         Command::Peers(args) => peers::run(&args),
         Command::Reference => reference::run(),
+        Command::Documents => documents::run(),
         Command::Conformance(args) => conformance::run(&args),
         Command::Compiled(args) => compiled::run(&args),
         Command::Soak(args) => soak::run(&args),

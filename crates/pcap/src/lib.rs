@@ -7,10 +7,10 @@
 //! # Where things are
 //!
 //! `functions` is the list of libpcap's functions, with the implementation of each; [`exports`] exports
-//! them, and calls of the system's library are in [`system`](mod@system). A handle of ours is `handle`: its first word tells it from one of libpcap's. Calls on it are in
-//! `calls`, a module for each kind of function; packets come from `source`, go to `inject`, and are
-//! filtered by [`bpf`]. `alone` has the functions where the system has no libpcap, and
-//! [`compile`](mod@compile) compiles filters there.
+//! them, and calls of the system's library are in [`system`](mod@system). A handle of ours is `handle`:
+//! its first word tells it from one of libpcap's. Calls on it are in `calls`, a module for each kind of
+//! function; packets come from `source`, go to `inject`, and are filtered by [`bpf`]. `no_libpcap` has
+//! the functions where the system has no libpcap, and [`compile`](mod@compile) compiles filters there.
 //!
 //! # Threads and signals
 //!
