@@ -82,7 +82,8 @@ impl Imports {
         let mut imports = Imports::default();
         let source = folder.join("src");
         let root = ["lib.rs", "main.rs"].map(|name| source.join(name));
-        let root = root.iter().find(|path| path.exists()).context("no src/lib.rs or src/main.rs")?;
+        let root =
+            root.iter().find(|path| path.exists()).context("no src/lib.rs or src/main.rs")?;
         imports.read(root, &source, &[])?;
         Ok(imports)
     }

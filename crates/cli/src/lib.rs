@@ -30,8 +30,7 @@
 //! Configurations: `configuration` reads them, `run` runs them, `program` those that were compiled,
 //! `control` has the sockets where they are controlled, at a `control_address`, `remote` controls commands without one,
 //! `archive` unpacks them, `graph` draws them, `reference` writes the pages of elements
-//! (`docs/elements`, `linerate elements`); `port_reference` those of ports (`docs/ports`, `linerate
-//! ports --help-uri`).
+//! (`linerate elements`), `port_reference` those of ports (`linerate ports --help-uri`).
 //!
 //! Packets as text, for `capture`: `view`.
 //!

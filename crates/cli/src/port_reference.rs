@@ -1,5 +1,5 @@
 //! The reference of the ports, generated from the declarations of their drivers, for `linerate
-//! ports --help-uri` and `docs/ports`.
+//! ports --help-uri` and the guide's book.
 
 use std::fmt::Write as _;
 
@@ -136,23 +136,12 @@ fn values(option: &PortOption, quote: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
-
     use super::*;
+    use crate::reference::assert_written;
 
     #[test]
-    fn the_committed_pages_are_up_to_date() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ports");
-        let mut expected = BTreeSet::new();
-        for (name, text) in pages() {
-            let found = fs::read_to_string(folder.join(&name)).unwrap_or_default();
-            assert!(found == text, "{name} is out of date: run `cargo xtask reference`");
-            expected.insert(name);
-        }
-        for entry in fs::read_dir(&folder).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            assert!(expected.contains(&name), "{name} is of no port: remove it");
-        }
+    fn the_reference_is_written_and_its_links_lead_to_pages() {
+        assert_written(pages());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Declaration of a kind of port, once: `linerate ports --help-uri` and the pages of `docs/ports` come from
+//! Declaration of a kind of port, once: `linerate ports --help-uri` and the pages of the reference come from
 //! here.
 
 use crate::{

@@ -26,6 +26,7 @@ fail() {
 
 inside dpkg --install "/tmp/$name"
 inside sh -euc 'cd /usr/share/doc/linerate && linerate run examples/first.click --duration 1s'
+inside grep -q '^# Queue' /usr/share/doc/linerate/guide/elements/Queue.md
 inside click --version
 inside ls /usr/share/man/man1/linerate.1.gz /usr/share/man/man1/linerate-run.1.gz
 inside bash -c '. /usr/share/bash-completion/completions/linerate && complete -p linerate'

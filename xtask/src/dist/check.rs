@@ -29,6 +29,10 @@ pub(super) fn tarball(archive: &Path) -> Result<()> {
     let mut unpack = Command::new("tar");
     shell::run(unpack.arg("-xzf").arg(archive).arg("-C").arg(scratch.path()))?;
     let top = fs::read_dir(scratch.path())?.next().context("an empty archive")??.path();
+    let page = top.join("guide/elements/Queue.md");
+    if !page.exists() {
+        bail!("the tarball has no {}", page.display());
+    }
     first(&top, "/", "/bin/linerate")
 }
 

@@ -22,7 +22,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use toml::Table;
 
-use crate::shell;
+use crate::shell::{self, target};
 use tree::Tree;
 
 /// The programs there are.
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 enum PackageFormat {
     /// A package for Debian, Ubuntu and their like.
     Deb,
-    /// Static programs, manual pages, completions and examples.
+    /// Static programs, manual pages, completions, examples, and the guide with the reference.
     Tarball,
     /// A container image (OCI), from scratch.
     Image,
@@ -138,12 +138,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("{} ({:.1} MB)", path.display(), size as f64 / 1e6);
     }
     Ok(())
-}
-
-/// Cargo's target folder.
-fn target() -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    shell::root().join(target)
 }
 
 /// Builds the programs, for another target or this machine; the folder they are in.
@@ -238,7 +232,7 @@ mod tests {
             manual: vec![file("linerate.1")],
             completions: vec![],
             examples: vec![file("first.click")],
-            documents: vec![file("README.md")],
+            documents: vec![file("README.md"), file("guide/README.md")],
         };
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let [one, other] = folders.each_ref().map(|folder| {

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context, Result};
 
 use super::{PROGRAMS, read, source};
-use crate::shell;
+use crate::{reference, shell};
 
 /// Shells, and where their completions belong below `share`.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -31,12 +31,12 @@ pub(super) struct Tree {
     pub(super) completions: Vec<File>,
     /// Configurations by name.
     pub(super) examples: Vec<File>,
-    /// Documents that go with every copy.
+    /// Documents that go with every copy: the guide in a folder, with the reference.
     pub(super) documents: Vec<File>,
 }
 
 impl Tree {
-    /// Collects the programs in a folder, which also write their pages and completions.
+    /// Collects the programs in a folder, which also write their pages, completions and references.
     pub(super) fn new(programs: &Path) -> Result<Tree> {
         let scratch = tempfile::tempdir().context("no temporary folder")?;
         let linerate = programs.join(PROGRAMS[0]);
@@ -57,14 +57,23 @@ impl Tree {
         let documents = documents
             .iter()
             .map(|name| Ok(File { path: (*name).into(), bytes: read(&source(name))? }));
+        let guide = scratch.path().join("guide");
+        let pages = reference::write(&guide, || Command::new(&linerate))?;
+        let pages = pages.iter().map(|page| document(page, scratch.path()));
         Ok(Tree {
             programs: stripped.collect::<Result<_>>()?,
             manual: files(&manual)?,
             completions: completions.collect::<Result<_>>()?,
             examples: files(&source("examples"))?,
-            documents: documents.collect::<Result<_>>()?,
+            documents: documents.chain(pages).collect::<Result<_>>()?,
         })
     }
+}
+
+/// A document, by its path below a folder.
+fn document(path: &Path, folder: &Path) -> Result<File> {
+    let below = path.strip_prefix(folder).context("a page is below its folder")?;
+    Ok(File { path: below.to_string_lossy().into_owned(), bytes: read(path)? })
 }
 
 /// The files right in a folder, by name.

@@ -58,7 +58,8 @@ fn drawn(text: &str) -> Result<String> {
 fn replaced(text: &str, part: &str, content: &str) -> Result<String> {
     let begin = format!("<!-- {part}: by `cargo xtask documents` -->\n");
     let end = format!("\n<!-- end of {part} -->");
-    let missing = || format!("{DOCUMENT} has no part between `{}` and `{}`", begin.trim(), end.trim());
+    let missing =
+        || format!("{DOCUMENT} has no part between `{}` and `{}`", begin.trim(), end.trim());
     let (before, rest) = text.split_once(&begin).with_context(missing)?;
     let (_, behind) = rest.split_once(&end).with_context(missing)?;
     Ok(format!("{before}{begin}{content}{end}{behind}"))

@@ -191,7 +191,9 @@ fn files_that_a_document_names_in_code_are_there() {
         let text = read(&document);
         let text = prose(&text).collect::<Vec<_>>().join("\n");
         let spans = text.split('`').skip(1).step_by(2).filter(|span| !span.contains([' ', '*']));
-        for file in spans.filter(|span| ["crates/", "xtask/", "examples/"].iter().any(|folder| span.starts_with(folder))) {
+        for file in spans.filter(|span| {
+            ["crates/", "xtask/", "examples/"].iter().any(|folder| span.starts_with(folder))
+        }) {
             assert!(root().join(file).exists(), "{}: no file {file}", document.display());
         }
     }

@@ -67,7 +67,8 @@ impl Workspace {
     pub(super) fn read() -> Result<Workspace> {
         let arguments = ["metadata", "--format-version=1", "--no-deps", "--offline"];
         let json = shell::output(&mut shell::cargo(&arguments))?;
-        let metadata: Metadata = serde_json::from_str(&json).context("cannot read cargo's metadata")?;
+        let metadata: Metadata =
+            serde_json::from_str(&json).context("cannot read cargo's metadata")?;
         Workspace::new(metadata.packages)
     }
 
@@ -121,13 +122,14 @@ impl Workspace {
     /// The top-level modules of crates with many layers of them, the highest layer first.
     pub(super) fn modules(&self) -> Result<String> {
         let mut picture = String::from("```text\n");
+        let column = self.0.iter().map(|one| one.folder.len()).max().unwrap_or(0) + 2;
         for one in &self.0 {
             let layers = layers::layers(&shell::root().join("crates").join(&one.folder))?;
             if layers.len() >= LAYERS {
                 let layers: Vec<String> = layers.iter().map(|layer| layer.join(" ")).collect();
                 let words = layers.join(" > ");
                 let words: Vec<&str> = words.split(' ').collect();
-                picture += &wrapped(&format!("{:15}", one.folder), &words, " ");
+                picture += &wrapped(&format!("{:column$}", one.folder), &words, " ");
             }
         }
         Ok(picture + "```")

@@ -80,10 +80,8 @@ fn the_table_of_contents_has_every_page_once() {
 fn files_it_names_are_there() {
     for page in pages() {
         let folders = ["examples/", "docs/", "crates/"];
-        let files = page
-            .spans
-            .iter()
-            .filter(|span| folders.iter().any(|folder| span.starts_with(folder)));
+        let files =
+            page.spans.iter().filter(|span| folders.iter().any(|folder| span.starts_with(folder)));
         for file in files {
             assert!(repository().join(file).exists(), "{}: {file}", page.name);
         }

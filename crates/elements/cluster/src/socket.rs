@@ -27,7 +27,7 @@ pub(super) const CLASS: Class = Class {
         packets' memory if it has the user, the group and all capabilities of the server. Another program \
         shares it for reading under a name that is granted `read`, as long as no name is granted `write`: the \
         memory is then sealed against writing. Any other program gets copies of its packets in memory of its \
-        own, as under a name that is `isolated` ([the rules](../cluster.md#rights)). When a \
+        own, as under a name that is `isolated` (the rules are in `docs/cluster.md`). When a \
         program dies, its name and the packets it held are free again. There is one of these elements in a \
         graph.",
     ports: "0/0",
