@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::{layers, shell};
 
 /// Columns of a drawn line.
-const WIDTH: usize = 110;
+const WIDTH: usize = 140;
 /// Layers of modules below which a crate is not drawn.
 const LAYERS: usize = 5;
 
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_wrapped() {
-        let word = "x".repeat(60);
+        let word = "x".repeat(80);
         let text = wrapped("a ", &[&word, &word, "y"], "  ");
         assert_eq!(text, format!("a {word}\n  {word}  y\n"));
     }
