@@ -126,6 +126,12 @@ const FOUND: &[&str] = &[
     "c :: RED(5, 20, 0.1); InfiniteSource(LIMIT 27, BURST 40) -> v1 :: Vary(ip);
         v1 -> [0] c; q2 :: FrontDropQueue(30);
         c [0] -> RED(2, 5, 0.3) -> q2 -> Unqueue() -> r3 :: Record",
+    // A packet longer than all before had another pulled behind it, and a source found room for that.
+    "c :: DRRSched(); InfiniteSource(LIMIT 32, BURST 2) -> v1 :: Vary(ip6);
+        q2 :: FullNoteQueue(2); v1 -> q2; q2 -> [0] c;
+        RatedSource(RATE 1000, LIMIT 2) -> v3 :: Vary(ip); q4 :: FrontDropQueue(1); v3 -> q4;
+        q4 -> [1] c; c [0] -> u5 :: Unqueue(BURST 2); q6 :: FrontDropQueue(1);
+        u5 -> q6 -> Unqueue() -> r7 :: Record",
 ];
 
 #[test]

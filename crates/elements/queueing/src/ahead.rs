@@ -1,25 +1,43 @@
 //! Packets pulled ahead, of an input whose next packet may not go yet.
 //!
-//! Where bytes are rationed, how many packets may be pulled depends on their
-//! lengths. A guess from the longest so far gives whole frames with a call each
-//! where lengths are equal, and never more packets than Click has pulled: one too
-//! many would make room in a full queue. Only of packets longer than any before
-//! some too many may have been pulled, which are held and go first the next time.
+//! Where bytes are rationed, how many packets may be pulled depends on their lengths, which are
+//! unknown before. A packet too many leaves room in its queue, where another one is not dropped then,
+//! or a source goes on. So no more are pulled than may go if each is as long as a buffer, and the one
+//! whose length decides: mostly one at a time.
+//!
+//! Where packets come from outside ([`Class::external_input`]) it is chance anyway which ones find
+//! room. There the longest packet so far stands for those to come, which gives whole frames with a
+//! call each where lengths are equal. Of packets longer than any before some too many may have been
+//! pulled, which are held and go first the next time.
+//!
+//! [`Class::external_input`]: linerate_graph::Class::external_input
 
-use linerate_graph::Context;
+use linerate_graph::{Context, ElementBuilder};
 use linerate_memory::{Frame, Slot};
 
 /// Packets held, from one input.
 pub(super) struct Ahead {
     held: Frame,
-    /// Length of the longest packet that went; more than any has before the first.
-    longest: u64,
+    /// Most bytes that a packet counts for, if known.
+    longest: Option<u64>,
+    /// Whether it is that of the packets that went.
+    is_guessed: bool,
 }
 
 impl Ahead {
-    pub(super) fn new(frame_limit: usize) -> Ahead {
-        // The first guess must not be too high: one packet.
-        Ahead { held: Frame::new(frame_limit), longest: u64::MAX }
+    /// Of packets that count for no more bytes than a buffer holds.
+    pub(super) fn new(make: &ElementBuilder<'_>) -> Ahead {
+        Ahead::with_longest(make, Some(make.world.arena().buffer_size() as u64))
+    }
+
+    /// Of packets that count for at most so many bytes.
+    pub(super) fn with_longest(make: &ElementBuilder<'_>, longest: Option<u64>) -> Ahead {
+        let is_guessed = make.plan().is_live();
+        Ahead {
+            held: Frame::new(make.world.frame_limit),
+            longest: if is_guessed { None } else { longest },
+            is_guessed,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -35,7 +53,8 @@ impl Ahead {
     /// more.
     pub(super) fn refill(&mut self, cx: &mut Context, port: usize, bytes: u64, most: usize) {
         if self.held.is_empty() {
-            let count = usize::try_from(bytes / self.longest.max(1)).unwrap_or(usize::MAX);
+            let count = self.longest.map_or(0, |longest| bytes / longest.max(1));
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
             cx.pull(port, count.saturating_add(1).min(most), &mut self.held);
         }
     }
@@ -48,7 +67,7 @@ impl Ahead {
         most: usize,
         mut may: impl FnMut(u64) -> bool,
     ) -> (usize, u64) {
-        let mut longest = if self.longest == u64::MAX { 0 } else { self.longest };
+        let mut longest = 0;
         let may_go = |slot: &&Slot| {
             let length = slot.len() as u64;
             let goes = may(length);
@@ -60,12 +79,19 @@ impl Ahead {
         let slots = self.held.slots().iter().take(most.min(to.room()));
         let count = slots.take_while(may_go).count();
         if count > 0 {
-            self.longest = longest;
+            self.learn(longest);
         }
         let gone = &self.held.slots()[..count];
         let bytes = Slot::total_len(gone);
         to.append(&mut self.held, count);
         (count, bytes)
+    }
+
+    /// A packet has gone that counts for so many bytes.
+    pub(super) fn learn(&mut self, bytes: u64) {
+        if self.is_guessed {
+            self.longest = self.longest.max(Some(bytes));
+        }
     }
 
     /// Pulls and lets go packets one of which may go while those before it
@@ -99,7 +125,9 @@ impl Ahead {
     /// Takes over the packets held by another one.
     pub(super) fn take_state(&mut self, old: &mut Ahead) {
         self.held.append(&mut old.held, usize::MAX);
-        self.longest = old.longest;
+        if self.is_guessed {
+            self.longest = old.longest;
+        }
     }
 
     /// Gives the held packets back.

@@ -17,9 +17,10 @@ pub(super) const CLASS: Class = Class {
     ports: "-/1",
     processing: "l/l",
     args: &[Arg::optional("QUANTUM", "bytes", "500", "bytes per turn")],
-    cost: "One call per input and turn: it pulls as many packets as the bytes are enough for if \
-        all are as long as the last, and the next, whose length decides the turn. Where lengths \
-        vary it holds the ones too many.",
+    cost: "Where packets come from ports, one call per input and turn: it pulls as many packets as \
+        the bytes are enough for if none is longer than those before, and the next, whose length \
+        decides the turn; it holds the ones too many. Elsewhere one call per packet, unless the \
+        bytes are enough for several of any length.",
     example: "InfiniteSource(LIMIT 5) -> a :: Queue; InfiniteSource(LIMIT 5) -> b :: Queue; \
         a, b => DRRSched -> Unqueue -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Drr::new(make)),
@@ -52,9 +53,8 @@ impl Drr {
         if quantum <= 0 {
             make.error("bad QUANTUM");
         }
-        let limit = make.world.frame_limit;
-        let input = |_| Input { ahead: Ahead::new(limit), deficit: 0, sent: false };
         let own = make.inputs();
+        let input = |_| Input { ahead: Ahead::new(make), deficit: 0, sent: false };
         let inputs = (0..own).map(input).collect();
         let turns_show = !make.plan().is_live();
         Drr { quantum: quantum.max(1) as u64, inputs, own, next: 0, turns_show }

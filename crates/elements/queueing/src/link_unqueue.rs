@@ -72,7 +72,8 @@ impl LinkUnqueue {
             link: VecDeque::with_capacity(limit),
             last: (0, 0),
             back_to_back: false,
-            ahead: Ahead::new(limit),
+            // Bytes that were not captured count, too.
+            ahead: Ahead::with_longest(make, None),
             frame: Frame::new(limit),
         }
     }
@@ -108,7 +109,9 @@ impl LinkUnqueue {
             let from = if follows { self.last } else { (free_until, 0) };
             let arena = cx.arena();
             let extra = annotations::extra_length(arena.meta(&slot));
-            self.last = self.after(from, slot.len() as u64 + u64::from(extra));
+            let bytes = slot.len() as u64 + u64::from(extra);
+            self.ahead.learn(bytes);
+            self.last = self.after(from, bytes);
             if let Some(meta) = arena.meta_mut(&mut slot) {
                 meta.timestamp = self.last.0;
             }

@@ -59,9 +59,10 @@ pub(super) const BANDWIDTH: Class = Class {
         Arg::keyword("BURST_DURATION", "time", "20 ms", "time that can be made up for"),
         Arg::keyword("BURST_BYTES", "bytes", "", "bytes that can be made up for"),
     ],
-    cost: "A clock reading and a division per frame, two copies of eight bytes per packet. It \
-        pulls as many packets as the bytes would be enough for if all were as long as the last; \
-        where lengths vary it holds the ones too many.",
+    cost: "A clock reading and a division per frame, two copies of eight bytes per packet. Where \
+        packets come from ports it pulls as many as may go if none is longer than those before, \
+        and holds the ones too many. Elsewhere it pulls one at a time, unless several of any \
+        length may go.",
     example: "InfiniteSource(LIMIT 10) -> Queue -> BandwidthRatedUnqueue(1Mbps) \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(RatedUnqueue::new(make, Unit::Bytes)),
@@ -128,7 +129,7 @@ struct RatedUnqueue {
 impl RatedUnqueue {
     fn new(make: &mut ElementBuilder<'_>, unit: Unit) -> RatedUnqueue {
         let (bucket, burst) = bucket(make, unit);
-        let ahead = Ahead::new(make.world.frame_limit);
+        let ahead = Ahead::new(make);
         let (runs, empty_runs, pushes, failed_pulls) = (0, 0, 0, 0);
         RatedUnqueue {
             unit,

@@ -40,8 +40,9 @@ pub(super) const BANDWIDTH: Class = Class {
     description: "Packets of at most `RATE` bytes per second can be pulled: one when the bytes \
         before it have had their time.",
     args: &[Arg::required("RATE", "bandwidth", "bytes per second")],
-    cost: "As `Shaper`, and a second copy of eight bytes per packet. It pulls as many packets as \
-        may go if all are as long as the last; where lengths vary it holds the ones too many.",
+    cost: "As `Shaper`, and a second copy of eight bytes per packet. Where packets come from ports \
+        it pulls as many as may go if none is longer than those before, and holds the ones too \
+        many. Elsewhere it pulls one at a time, unless several of any length may go.",
     example: "InfiniteSource(LIMIT 10) -> Queue -> BandwidthShaper(1Mbps) -> Unqueue \
         -> Counter(COUNT_CALL 10 stop) -> Discard;",
     make: |make| Box::new(Shaper::new(make, Unit::Bytes)),
@@ -60,7 +61,7 @@ impl Shaper {
         if rate.period != SECOND {
             make.error("RATE: must be per second");
         }
-        Shaper { unit, gap: Gap::new(rate.tokens), ahead: Ahead::new(make.world.frame_limit) }
+        Shaper { unit, gap: Gap::new(rate.tokens), ahead: Ahead::new(make) }
     }
 
     fn rate(&self) -> String {

@@ -141,3 +141,29 @@ fn small_queues_drop_as_with_single_packets() {
         }
     }
 }
+
+/// Where bytes are rationed, packets that may not go yet stay in their queue, also when they are
+/// longer than all before them.
+#[test]
+fn longer_packets_stay_in_their_queue() {
+    let timed = "TimedUnqueue(500ms, 5)";
+    for (rationed, left) in [
+        (format!("[0] d :: DRRSched(2000) -> {timed}"), "7"),
+        (format!("BandwidthShaper(3kBps) -> {timed}"), "6"),
+        ("BandwidthRatedUnqueue(100kBps, BURST_BYTES 3000)".into(), "7"),
+        ("LinkUnqueue(2s, 100kBps)".into(), "9"),
+    ] {
+        let beside = "InfiniteSource(LENGTH 1400, LIMIT 50) -> Queue -> [1] d;";
+        let beside = if rationed.contains("DRR") { beside } else { "" };
+        for frame_limit in [1, 2, 7, 32, 256] {
+            let mut run = Run::new(&format!(
+                "InfiniteSource(LENGTH 60, LIMIT 3) -> q :: Queue -> {rationed} -> Discard; {beside}
+                    long :: InfiniteSource(LENGTH 1400, LIMIT 10, ACTIVE false) -> q;
+                    Script(wait 1.499s, write long.active true, wait 3ms, print q.length, stop)"
+            ))
+            .frame_limit(frame_limit);
+            run.run();
+            assert_eq!(run.output().trim_end(), left, "{rationed} by {frame_limit}");
+        }
+    }
+}
