@@ -167,3 +167,44 @@ fn longer_packets_stay_in_their_queue() {
         }
     }
 }
+
+/// A packet that is dropped between its queue and a scheduler was its input's turn: the next is that
+/// of another input.
+#[test]
+fn a_dropped_packet_is_a_turn_of_its_input() {
+    for (scheduler, start) in [
+        ("RoundRobinSched", "abbabbabb"),
+        ("StrideSched(1, 2)", "bbabbbbabbbbabb"),
+        ("PrioSched", "ababab"),
+        ("DRRSched(100)", "bbbbbbbbabbbbbbbbabbbbaa"),
+        ("TimeSortedSched", "babbabbab"),
+    ] {
+        let drawn = "InfiniteSource(\\<0a>, LENGTH 12, LIMIT 20) -> RandomSample(0.5)";
+        for first in ["q -> DropBroadcasts", "q -> Null -> CheckLength(12)", drawn] {
+            let idle = if first == drawn { "q -> Idle;" } else { "" };
+            for task in ["Unqueue(ACTIVE false)", "Unqueue(BURST 3, ACTIVE false)"] {
+                let order = |frame_limit| {
+                    let mut run = Run::new(&format!(
+                        "InfiniteSource(\\<0a>, LENGTH 12, LIMIT 20) -> n :: RoundRobinSwitch;
+                            n [0] -> q :: Queue; {idle} {first} -> [0] s :: {scheduler};
+                            n [1] -> SetPacketType(BROADCAST) -> EtherEncap(1, 2:2:2:2:2:2, 3:3:3:3:3:3)
+                            -> q; InfiniteSource(\\<0b>, LENGTH 12, LIMIT 20) -> Queue -> [1] s;
+                            s -> u :: {task} -> out :: Collect;
+                            Script(wait 1s, write u.active true, wait 1s, stop)"
+                    ))
+                    .frame_limit(frame_limit);
+                    run.run();
+                    let packets = run.read("out.packets");
+                    packets.lines().map(|line| line[1..2].to_owned()).collect::<String>()
+                };
+                let single = order(1);
+                if first != drawn {
+                    assert_eq!((&single[..start.len()], single.len()), (start, 30), "{scheduler}");
+                }
+                for frame_limit in [2, 7, 256] {
+                    assert_eq!(order(frame_limit), single, "{scheduler} by {frame_limit}: {first}");
+                }
+            }
+        }
+    }
+}

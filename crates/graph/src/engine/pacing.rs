@@ -68,26 +68,41 @@ fn may_overrun(plan: &Plan, filler: &Node, at: usize, store: usize) -> bool {
     !plan.elements[at].class.stops || filler.fulls != [store] || filler.limits.iter().any(copied)
 }
 
-/// Returns true if a task pulls packets through elements that may drop some of them, or send them
-/// elsewhere.
-pub(super) fn may_lose_pulled(plan: &Plan, task: usize) -> bool {
-    let (mut seen, mut open) = (HashSet::new(), vec![task]);
+/// The elements that an element pulls packets through, up to where they wait.
+fn pulled_through(plan: &Plan, element: usize) -> HashSet<usize> {
+    let (mut found, mut open) = (HashSet::new(), vec![element]);
     while let Some(at) = open.pop() {
         let element = &plan.elements[at];
         let pulls = element.sources.iter().zip(&element.inputs);
         let pulls = pulls.filter(|(_, input)| **input == Processing::Pull);
         for from in pulls.flat_map(|(sources, _)| sources).map(|source| source.element) {
-            let pulled = &plan.elements[from];
-            if !seen.insert(from) || pulled.inputs.contains(&Processing::Push) {
-                continue;
+            if !plan.elements[from].inputs.contains(&Processing::Push) && found.insert(from) {
+                open.push(from);
             }
-            if pulled.may_drop() || pulled.outputs.contains(&Processing::Push) {
-                return true;
-            }
-            open.push(from);
         }
     }
-    false
+    found
+}
+
+/// Returns true if an element pulls packets through others that may drop some of them, or send them
+/// elsewhere.
+pub(super) fn may_lose_pulled(plan: &Plan, element: usize) -> bool {
+    pulled_through(plan, element).into_iter().any(|at| {
+        let pulled = &plan.elements[at];
+        pulled.may_drop() || pulled.outputs.contains(&Processing::Push)
+    })
+}
+
+/// Returns true if a task pulls packets through an element with several inputs that may lose some it
+/// pulls: when a packet is lost, that element goes on with another input, not with the next packet of the
+/// same one.
+pub(super) fn misses_turns(plan: &Plan, task: usize) -> bool {
+    let has_several = |at: &usize| {
+        let inputs = &plan.elements[*at].inputs;
+        inputs.iter().filter(|input| **input == Processing::Pull).count() > 1
+    };
+    let mut all = pulled_through(plan, task).into_iter().chain([task]).filter(has_several);
+    all.any(|at| may_lose_pulled(plan, at))
 }
 
 /// Marks the tasks that fill or empty queues whose length an element observes.

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     ordering_domains::{Groups, find_one_by_one, pushed_to},
-    pacing::{connect_pacing_peers, mark_observed, may_lose_pulled},
+    pacing::{connect_pacing_peers, mark_observed, may_lose_pulled, misses_turns},
     source_interleave::find_companions,
 };
 use crate::{
@@ -269,6 +269,7 @@ pub(crate) fn wire(
         }
         let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
         runtime.sifts = !live && !stores.is_empty() && may_lose_pulled(plan, at);
+        runtime.one_by_one |= !live && of.here && misses_turns(plan, at);
         connect_besides(plan, &stores, &mut nodes);
         pulled.push(stores);
     }

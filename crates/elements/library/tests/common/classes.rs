@@ -207,6 +207,9 @@ impl Drawing<'_> {
             let early = if (self.choose)(5) == 4 { "RED(2, 5, 0.3) -> " } else { "" };
             self.line(&format!("{at} -> {early}{store};"));
             at = store;
+            if (self.choose)(6) == 5 {
+                at.push_str(" -> CheckLength(100)");
+            }
             if !pulled {
                 let (task, next) = (self.task(), self.name("u"));
                 self.line(&format!("{at} -> {next} :: {task};"));
