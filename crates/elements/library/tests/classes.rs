@@ -132,6 +132,10 @@ const FOUND: &[&str] = &[
         RatedSource(RATE 1000, LIMIT 2) -> v3 :: Vary(ip); q4 :: FrontDropQueue(1); v3 -> q4;
         q4 -> [1] c; c [0] -> u5 :: Unqueue(BURST 2); q6 :: FrontDropQueue(1);
         u5 -> q6 -> Unqueue() -> r7 :: Record",
+    // A burst ended with its first packet where packets went one by one.
+    "c :: TimedUnqueue(10ms, 5); TimedSource(1ms, LIMIT 34) -> v1 :: Vary(ip);
+        q2 :: FrontDropQueue(2); v1 -> q2; q2 -> CheckLength(100) -> [0] c;
+        q3 :: FrontDropQueue(1); c [0] -> q3 -> Unqueue() -> r4 :: Record",
 ];
 
 #[test]

@@ -1,6 +1,7 @@
 //! `TimedUnqueue` and `Burster`: move some packets per interval.
 
 use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Next, Seconds};
+use linerate_kit::burst::move_burst;
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER};
@@ -84,30 +85,18 @@ impl Element for TimedUnqueue {
         if cx.timer(TIMER).is_some() {
             return Next::Sleep;
         }
-        let mut left = self.burst;
-        loop {
-            let asked = left.min(frame.limit());
-            let pulled = cx.pull(0, asked, frame);
-            left -= pulled;
-            if pulled > 0 {
-                self.empty_pulls = 0;
-            }
-            if pulled < asked {
-                let asleep = self.empty_pulls >= self.empty_pulls_allowed;
-                self.empty_pulls = self.empty_pulls.saturating_add(1);
-                if left == self.burst && asleep && cx.nothing_pulled() == Next::Sleep {
-                    self.due = None;
-                    return Next::Sleep;
-                }
-                break;
-            }
-            if left == 0 {
-                break;
-            }
-            cx.out.emit_frame(0, frame);
+        let moved = move_burst(cx, self.burst, true, frame);
+        if moved > 0 {
+            self.empty_pulls = 0;
         }
-        // The packets of the last pull.
-        cx.out.emit_frame(0, frame);
+        if moved < self.burst {
+            let asleep = self.empty_pulls >= self.empty_pulls_allowed;
+            self.empty_pulls = self.empty_pulls.saturating_add(1);
+            if moved == 0 && asleep && cx.nothing_pulled() == Next::Sleep {
+                self.due = None;
+                return Next::Sleep;
+            }
+        }
         let now = cx.steady();
         let next = match self.due {
             Some(due) if due + SECOND > now => due.saturating_add(self.interval),
