@@ -118,7 +118,7 @@ fn an_instance_is_found_by_the_name_of_its_configuration() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(text(&account.call(&[&name, "c.name"]).stdout), "c");
     // The second has the number of its process.
-    let second = run();
+    let mut second = run();
     assert_eq!(second.control("name"), format!("{name}-{}", second.child.id()));
     assert_eq!(text(&account.call(&[&second.control("name"), "c.name"]).stdout), "c");
     let listed = text(&account.call(&[]).stdout);
@@ -131,11 +131,15 @@ fn an_instance_is_found_by_the_name_of_its_configuration() {
     assert_eq!(unknown.status.code(), Some(5), "{error}");
     assert!(error.contains("no instance is called nowhere; there are: "), "{error}");
     assert!(error.contains(&name), "{error}");
-    // The leftovers of a killed process are no obstacle.
-    first.ends(Signal::KILL);
-    assert!(path.exists());
+    // The leftovers of killed processes are no obstacle, and go, also those of names that no other takes.
+    let other = account.directory().join(second.control("name") + ".sock");
+    for instance in [&mut first, &mut second] {
+        instance.ends(Signal::KILL);
+    }
+    assert!(path.exists() && other.exists());
     let mut third = run();
     assert_eq!(third.control("name"), name);
+    assert!(!other.exists() && !other.with_extension("lock").exists());
     third.ends(Signal::TERM);
     assert!(!path.exists() && !path.with_extension("lock").exists());
 }

@@ -61,21 +61,13 @@ impl SocketFile {
     pub fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), CannotBind> {
         let address = SocketAddrUnix::new(path).map_err(CannotBind::for_call("bind"))?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let stream =
-            || rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-        let socket = stream().map_err(CannotBind::for_call("socket"))?;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(CannotBind::for_call("socket"))?;
         // The file is made with the permissions of the socket, less the umask.
         let wanted = Mode::from_raw_mode(mode);
         rustix::fs::fchmod(&socket, wanted).map_err(CannotBind::for_call("fchmod"))?;
         let bound = match rustix::net::bind(&socket, &address) {
-            Err(Errno::ADDRINUSE) => {
-                let probe = stream().map_err(CannotBind::for_call("socket"))?;
-                if remove_stale(path, || rustix::net::connect(&probe, &address)) {
-                    rustix::net::bind(&socket, &address)
-                } else {
-                    Err(Errno::ADDRINUSE)
-                }
-            }
+            Err(Errno::ADDRINUSE) if remove_stale(path) => rustix::net::bind(&socket, &address),
             bound => bound,
         };
         bound.map_err(CannotBind::for_call("bind"))?;
@@ -127,13 +119,21 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Removes the file of a socket without a listener, if it is this account's; returns true if it was
 /// removed.
-fn remove_stale(path: &Path, connect: impl FnOnce() -> rustix::io::Result<()>) -> bool {
+pub(crate) fn remove_stale(path: &Path) -> bool {
     let Ok(about) = fs::symlink_metadata(path) else { return false };
     about.file_type().is_socket()
         && about.uid() == rustix::process::geteuid().as_raw()
-        && connect() == Err(Errno::CONNREFUSED)
+        && connection(path) == Err(Errno::CONNREFUSED)
         && identity(path) == Some((about.dev(), about.ino()))
         && fs::remove_file(path).is_ok()
+}
+
+/// Tries to connect, without waiting for a listener whose queue is full.
+fn connection(path: &Path) -> rustix::io::Result<()> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&probe, &address)
 }
 
 #[cfg(test)]
