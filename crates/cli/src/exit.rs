@@ -209,11 +209,7 @@ fn unset_variables<'a>(error: &str, sources: &'a SourceMap) -> Vec<&'a str> {
         .flat_map(|text| text.split('$').skip(1))
         .filter_map(|behind| behind.split_once(' '))
         .filter_map(|(name, rest)| Some((name, rest.split([',', ')', ' ', '\n']).next()?)))
-        .filter(|(_, default)| {
-            // Elements look for interfaces, and so do ports.
-            error.contains(&format!("no interface named {default};"))
-                || error.contains(&format!("there is no interface {default:?} in"))
-        })
+        .filter(|(_, default)| error.contains(&format!("there is no interface {default:?} in")))
         .map(|(name, _)| name)
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
         .collect();
@@ -414,11 +410,8 @@ mod tests {
 
     #[test]
     fn the_cause_decides_however_deep() {
-        let open = OpenError::NoInterface {
-            port: "packet:x".into(),
-            interface: "x".into(),
-            hint: String::new(),
-        };
+        let source = InterfaceError::Unknown { name: "x".into(), hint: String::new() };
+        let open = OpenError::NoInterface { port: "packet:x".into(), source };
         let error = anyhow::Error::from(open).context("opening");
         assert_eq!(code_of(&error), Code::NoInterface);
         let memory = MemoryError::TooLarge { wanted: 2, available: 1 };

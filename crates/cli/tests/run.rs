@@ -392,7 +392,7 @@ fn a_missing_interface_is_named_once() {
     let err = said(&["check", router, "LEFT=no-such-if0", "RIGHT=no-such-if1"], 4);
     assert!(err.contains("has 2 errors"), "{err}");
     for name in ["no-such-if0", "no-such-if1"] {
-        assert_eq!(err.matches(&format!("no interface named {name}")).count(), 1, "{err}");
+        assert_eq!(err.matches(&format!("there is no interface {name:?}")).count(), 1, "{err}");
     }
     let err = said(&["check", router], 4);
     assert!(

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use linerate_host::interface::InterfaceError;
 use linerate_memory::MemoryError;
 
 /// A port name that cannot be used as written.
@@ -86,14 +87,12 @@ pub enum OpenError {
     #[error(transparent)]
     Uri(#[from] UriError),
     /// There is no such interface, or it has gone.
-    #[error("{port}: there is no interface {interface:?} in this network namespace{hint}")]
+    #[error("{port}: {source}")]
     NoInterface {
         /// The port.
         port: String,
-        /// The interface.
-        interface: String,
-        /// `; did you mean ...?`, the interfaces there are, or nothing.
-        hint: String,
+        /// The error that names the interface, and those there are.
+        source: InterfaceError,
     },
     /// The process may not do this.
     #[error("{port}: not permitted to {action}; {remedy}")]

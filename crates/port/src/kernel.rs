@@ -64,11 +64,8 @@ impl OpenErrors {
     pub(crate) fn interface(&self, error: InterfaceError) -> OpenError {
         let port = self.port.clone();
         match error {
-            InterfaceError::Unknown { name, hint } => {
-                OpenError::NoInterface { port, interface: name, hint }
-            }
-            InterfaceError::Gone { interface } => {
-                OpenError::NoInterface { port, interface, hint: String::new() }
+            source @ (InterfaceError::Unknown { .. } | InterfaceError::Gone { .. }) => {
+                OpenError::NoInterface { port, source }
             }
             InterfaceError::NotPermitted { action, interface, .. } => {
                 self.not_permitted(format!("{action} interface {interface}"), self.remedy.clone())

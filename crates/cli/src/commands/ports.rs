@@ -278,7 +278,8 @@ eth1: device, ice, up, mtu 1500, queues 8 receive 8 transmit, 100 Gbit/s, numa n
         let lo = interface::inspect("lo").unwrap();
         assert!(text(&lo).starts_with("lo: loopback, "), "{}", text(&lo));
         let error = anyhow::Error::from(interface::inspect("lp").unwrap_err());
-        assert!(error.to_string().starts_with("no interface named lp; did you mean lo?"));
+        let text = error.to_string();
+        assert!(text.starts_with("there is no interface \"lp\" in this network namespace; did"));
         assert_eq!(crate::exit::code_of(&error), crate::exit::Code::NoInterface);
     }
 }

@@ -194,7 +194,7 @@ mod tests {
         names.define("info", "defined").mac = Some(MacAddr::BROADCAST);
         let missing = |text| missing_address(&names, "x", text).map(|error| error.to_string());
         let named = missing("198.18.0.1/24 no-such-if0:eth").unwrap();
-        assert!(named.starts_with("no interface named no-such-if0"), "{named}");
+        assert!(named.starts_with("there is no interface \"no-such-if0\""), "{named}");
         assert!(missing("(no-such-if0:gw, 1.2.3.4)").is_some());
         assert!(missing("defined:ip").is_some());
         let without = missing("lo:eth").unwrap();

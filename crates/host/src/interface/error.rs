@@ -11,7 +11,7 @@ use crate::suggest::closest;
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// There is no such interface in this network namespace.
-    #[error("no interface named {name}{hint}")]
+    #[error("there is no interface {name:?} in this network namespace{hint}")]
     Unknown {
         /// The name asked for.
         name: String,
@@ -52,7 +52,7 @@ impl InterfaceError {
     /// The error for a name that is not among `available`.
     pub(super) fn unknown(name: &str, available: &[String]) -> InterfaceError {
         let hint = if available.is_empty() {
-            "; there is no interface in this network namespace".into()
+            "; it has none".into()
         } else {
             let names = available.join(", ");
             match closest(name, available.iter().map(String::as_str)) {
@@ -60,8 +60,7 @@ impl InterfaceError {
                 None => format!("; available: {names}"),
             }
         };
-        // The name is typed by a person and printed on a terminal.
-        InterfaceError::Unknown { name: name.escape_debug().to_string(), hint }
+        InterfaceError::Unknown { name: name.into(), hint }
     }
 
     /// The error for a step the kernel refused.
@@ -94,18 +93,16 @@ mod tests {
     #[test]
     fn an_unknown_name_lists_the_interfaces() {
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        assert_eq!(
-            InterfaceError::unknown("eht0", &names(&["lo", "eth0"])).to_string(),
-            "no interface named eht0; did you mean eth0? available: lo, eth0"
-        );
-        assert_eq!(
-            InterfaceError::unknown("tap7\u{1b}[2J", &names(&["lo"])).to_string(),
-            "no interface named tap7\\u{1b}[2J; available: lo"
-        );
-        assert_eq!(
-            InterfaceError::unknown("x", &[]).to_string(),
-            "no interface named x; there is no interface in this network namespace"
-        );
+        for (name, available, hint) in [
+            ("eht0", &["lo", "eth0"][..], "did you mean eth0? available: lo, eth0"),
+            ("tap7\u{1b}[2J", &["lo"], "available: lo"),
+            ("x", &[], "it has none"),
+        ] {
+            let error = InterfaceError::unknown(name, &names(available)).to_string();
+            // Quoted and escaped: it is typed by a person and printed on a terminal.
+            let named = format!("there is no interface {name:?} in this network namespace");
+            assert_eq!(error, format!("{named}; {hint}"));
+        }
     }
 
     #[test]
