@@ -2,7 +2,6 @@
 //! with the libraries it requires and the control sockets asked for.
 
 use std::{
-    collections::BTreeSet,
     env,
     ffi::OsStr,
     fs,
@@ -171,6 +170,24 @@ impl Parsed {
         });
     }
 
+    /// Refuses values of variables that the configuration does not have: the one that was meant would
+    /// keep its default. Of a text with errors they are not all known.
+    pub(crate) fn check_variables(&self, globals: &Globals) -> Result<(), UsageError> {
+        let known = &self.flat.variables;
+        let unknown = |(name, _): &&(String, String)| !known.contains(name);
+        let given = globals.variables.iter().find(unknown).filter(|_| !self.found.has_errors());
+        let Some((name, value)) = given else { return Ok(()) };
+        let names: Vec<&str> = known.iter().map(String::as_str).collect();
+        let hint = match closest(name, names.iter().copied()) {
+            Some(meant) => format!("did you mean {meant}={value}?"),
+            None if names.is_empty() => "it has none".into(),
+            None => format!("it has {}", names.join(", ")),
+        };
+        Err(UsageError(format!(
+            "{name}={value}: the configuration has no variable ${name}; {hint}"
+        )))
+    }
+
     /// The checked graph with the texts it was made from, or everything that
     /// is wrong with it, marked in its source. Warnings are written to standard
     /// error.
@@ -265,34 +282,6 @@ pub(crate) fn system_message(error: &io::Error) -> String {
     }
 }
 
-/// Refuses values of variables that are in none of the texts: the one that was meant would keep
-/// its default.
-pub(crate) fn check_variables(globals: &Globals, sources: &SourceMap) -> Result<(), UsageError> {
-    let known: BTreeSet<&str> = sources.texts().flat_map(variables_in).collect();
-    for (name, value) in &globals.variables {
-        if known.contains(name.as_str()) {
-            continue;
-        }
-        let hint = match closest(name, known.iter().copied()) {
-            Some(meant) => format!("did you mean {meant}={value}?"),
-            None if known.is_empty() => "it has none".into(),
-            None => format!("it has {}", known.into_iter().collect::<Vec<_>>().join(", ")),
-        };
-        let reason = format!("{name}={value}: the configuration has no variable ${name}; {hint}");
-        return Err(UsageError(reason));
-    }
-    Ok(())
-}
-
-/// The names behind `$` in a text.
-fn variables_in(text: &str) -> impl Iterator<Item = &str> {
-    text.split('$').skip(1).filter_map(|behind| {
-        let name = behind.strip_prefix('{').unwrap_or(behind);
-        let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        Some(&name[..end.unwrap_or(name.len())]).filter(|name| !name.is_empty())
-    })
-}
-
 /// Splits `NAME=value`; `None` when it is something else.
 pub(crate) fn variable(argument: &str) -> Option<(String, String)> {
     let (name, value) = argument.split_once('=')?;
@@ -313,22 +302,50 @@ mod tests {
         }
     }
 
+    struct KnownClasses;
+
+    impl Classes for KnownClasses {
+        fn contains(&self, name: &str) -> bool {
+            self.names().contains(&name)
+        }
+
+        fn names(&self) -> Vec<&str> {
+            vec!["Discard", "Idle", "Null"]
+        }
+    }
+
     #[test]
     fn values_of_no_variable_are_refused() {
-        let mut sources = SourceMap::new();
-        sources.add("config", "define($LEFT 1, $R_2 x); Idle -> Print(${WHO}$LEFT) -> Discard");
-        sources.add("library", "elementclass A { $in, | Null }");
-        let check = |name: &str| {
+        let check = |text: &str, name: &str| {
             let globals = Globals { variables: vec![(name.into(), "v".into())] };
-            check_variables(&globals, &sources).map_err(|error| error.0)
+            let mut loader = |_: &str, _: &str| {
+                let text = "elementclass B { $x | input -> Null($x $OF_LIBRARY) -> output }";
+                Ok(LibraryText { path: "more".into(), text: text.into() })
+            };
+            let parsed =
+                Parsed::with_libraries("config", text, &globals, &KnownClasses, &mut loader);
+            parsed.check_variables(&globals).map_err(|error| error.0)
         };
-        for known in ["LEFT", "R_2", "WHO", "in"] {
-            assert_eq!(check(known), Ok(()), "{known}");
+        let text = "require(library more) define($LEFT 1, $R_2 x);
+            elementclass A { $in | input -> Null($in $DEEP) -> output }
+            Idle -> A(${WHO}) -> B($LEFT) -> Discard";
+        for known in ["DEEP", "LEFT", "OF_LIBRARY", "R_2", "WHO"] {
+            assert_eq!(check(text, known), Ok(()), "{known}");
         }
         let slip = "LEFTT=v: the configuration has no variable $LEFTT; did you mean LEFT=v?";
-        assert_eq!(check("LEFTT"), Err(slip.into()));
-        let other = "FOO=v: the configuration has no variable $FOO; it has LEFT, R_2, WHO, in";
-        assert_eq!(check("FOO"), Err(other.into()));
+        assert_eq!(check(text, "LEFTT"), Err(slip.into()));
+        // A compound's parameter keeps the value that the compound is given.
+        for other in ["NOSUCH", "in", "x"] {
+            let error = format!(
+                "{other}=v: the configuration has no variable ${other}; \
+                 it has DEEP, LEFT, OF_LIBRARY, R_2, WHO"
+            );
+            assert_eq!(check(text, other), Err(error));
+        }
+        let none = "FOO=v: the configuration has no variable $FOO; it has none";
+        assert_eq!(check("Idle -> Discard", "FOO"), Err(none.into()));
+        // The error in the text is said instead.
+        assert_eq!(check("Idle -> ; -> Null($LEFT)", "LEFT"), Ok(()));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! is there once. Whether an element has the ports that are connected is not
 //! known here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::config;
@@ -22,6 +22,9 @@ pub struct Flat {
     pub connections: Vec<FlatConnection>,
     /// Packages and libraries that the configuration requires.
     pub requirements: Vec<Requirement>,
+    /// The names of the configuration's variables: those it defines at file scope, and those that
+    /// it refers to and no compound around defines.
+    pub variables: BTreeSet<String>,
 }
 
 /// An element.

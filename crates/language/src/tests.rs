@@ -243,6 +243,20 @@ fn variables_from_outside_win() {
 }
 
 #[test]
+fn parameters_of_compounds_are_no_variables_of_the_configuration() {
+    let text = "require(library one) define($a 1, $b $c)
+        elementclass Compound { $parameter, KEY $key |
+            Idle($parameter $key $inner $d) -> Discard; define($inner $e) };
+        { $other | Idle($other $f) -> Discard }(${g-$h});
+        elementclass Unused { Idle($i) -> Discard } Idle -> Print('$quoted') -> Discard";
+    let libraries = [("one", "define($j 2) elementclass Of { $of | Idle($of $k) -> Discard }")];
+    let (flat, found, _) = flat_with(text, &[], &libraries);
+    assert_eq!(found.click(), "");
+    let names: Vec<&str> = flat.variables.iter().map(String::as_str).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"]);
+}
+
+#[test]
 fn libraries_are_read_once_and_in_place() {
     let libraries = [
         ("one", "require(library two) elementclass A { b :: B }"),

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
     let path = configuration::click_path();
     let parsed = Parsed::new(source.name(), &text, &globals, library, &path);
-    configuration::check_variables(&globals, &parsed.sources)?;
+    parsed.check_variables(&globals)?;
     let (plan, sources) = parsed.into_plan(library)?;
     let graph = if args.dry {
         Graph::new(&plan, |_| Vec::new())

@@ -32,7 +32,7 @@ use serde_json::json;
 
 use crate::{
     args::Plan,
-    configuration::{Parsed, check_variables, click_path},
+    configuration::{Parsed, click_path},
     exit::{ConfigurationError, UsageError, cannot_read, cannot_write},
 };
 
@@ -224,7 +224,7 @@ fn trial(args: &Plan, library: &Library) -> Result<(Trial, SourceMap)> {
     let (source, globals) = args.configuration.source()?;
     let text = source.read().map_err(|error| cannot_read(source.name(), error))?;
     let parsed = Parsed::new(source.name(), &text, &globals, library, &click_path());
-    check_variables(&globals, &parsed.sources)?;
+    parsed.check_variables(&globals)?;
     if parsed.found.has_errors() {
         return Err(ConfigurationError::new(&parsed.found, &parsed.sources).into());
     }

@@ -378,7 +378,7 @@ impl PlanLoader {
         let name = self.source.name();
         let text = self.source.read().map_err(|error| cannot_read(name, error))?;
         let parsed = self.parse(name, &text);
-        configuration::check_variables(&self.globals, &parsed.sources)?;
+        parsed.check_variables(&self.globals)?;
         parsed.into_plan(&self.library)
     }
 

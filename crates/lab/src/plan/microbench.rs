@@ -188,7 +188,8 @@ impl Trial {
         elements.extend(packet_trace::keeping_as(&self.plan, &landmark));
         elements.push(packet_trace::run_timer(None, landmark));
         let requirements = whole.requirements.clone();
-        Flat { file: whole.file, elements, connections, requirements }
+        let variables = whole.variables.clone();
+        Flat { file: whole.file, elements, connections, requirements, variables }
     }
 
     /// The first element behind it in which packets wait to be pulled.

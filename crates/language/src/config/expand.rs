@@ -5,8 +5,8 @@
 //! double quotes the value is escaped so that it stays one string. Unknown references stay as
 //! written.
 
-use std::cell::Cell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::{comment, is_space, quote, quoted, shift_word};
@@ -285,6 +285,34 @@ impl Variables for Scope {
     }
 }
 
+/// Collects the names of variables instead of replacing them.
+#[derive(Default)]
+struct References(RefCell<HashSet<String>>);
+
+impl Variables for References {
+    fn value(&self, reference: &str, form: Form, _: usize) -> Option<String> {
+        let name = match form {
+            Form::Plain => reference,
+            Form::Braces => Parts::parse(reference).name,
+            Form::Parentheses => "",
+        };
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !name.is_empty() && name.bytes().all(is_word) {
+            self.0.borrow_mut().insert(name.to_owned());
+        }
+        None
+    }
+}
+
+/// The names of the variables that would be replaced in `config`.
+pub(crate) fn references(config: &str) -> HashSet<String> {
+    let references = References::default();
+    if config.contains('$') {
+        expand(config, &references, 0);
+    }
+    references.0.into_inner()
+}
+
 /// The parts between braces.
 struct Parts<'a> {
     name: &'a str,
@@ -354,6 +382,20 @@ mod tests {
         }
         // A circle ends.
         assert!(scope.expand("$c").starts_with('$'));
+    }
+
+    #[test]
+    fn references_are_found_where_they_are_replaced() {
+        for (config, names) in [
+            ("$a ${b} ${c-$d} ${e[1]} \"$f\" $(g $h) $a", "a b c d e f h"),
+            ("'$a' /* $a */ // $a\n $_1$? $# ${} $", "_1"),
+            ("${$n}", "n"),
+            ("none", ""),
+        ] {
+            let mut found: Vec<String> = references(config).into_iter().collect();
+            found.sort_unstable();
+            assert_eq!(found.join(" "), names, "{config}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod quote;
 mod split;
 
 pub use assign::{Parameter, assign};
+pub(crate) use expand::references;
 pub use expand::{Budget, Form, Scope, Variables, expand};
 pub use quote::{is_word, quote, quote_lines, string, unquote};
 pub use split::places;

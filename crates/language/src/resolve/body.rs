@@ -73,6 +73,8 @@ pub(super) struct Body {
     pub(super) variables: Vec<Variable>,
     /// The names of all variables.
     pub(super) defined: HashSet<String>,
+    /// The names of variables that configurations and values in here refer to.
+    pub(super) references: HashSet<String>,
     /// Inputs and outputs.
     pub(super) ports: [u32; 2],
     pub(super) nodes: Vec<Node>,
@@ -107,6 +109,7 @@ impl Body {
             formals: Vec::new(),
             variables: Vec::new(),
             defined: HashSet::new(),
+            references: HashSet::new(),
             ports: [0, 0],
             nodes: Vec::new(),
             names: HashMap::new(),

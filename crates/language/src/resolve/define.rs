@@ -243,6 +243,7 @@ impl Resolver<'_> {
             let message = format!("element name '{name}' has all-digit component");
             self.error(landmark.span, cursor, message);
         }
+        self.current().references.extend(config::references(&config));
         if self.current().nodes.len() >= ELEMENTS_MAX {
             self.limit(&landmark, format!("more than {ELEMENTS_MAX} elements"));
             // Everything further is the last one.
@@ -374,6 +375,9 @@ impl Resolver<'_> {
         for node in 0..body.nodes.len() {
             body.name_anonymous(node);
         }
+        let references = std::mem::take(&mut body.references);
+        let outer = references.into_iter().filter(|name| !body.defined.contains(name));
+        self.current().references.extend(outer);
         body
     }
 
@@ -421,6 +425,7 @@ impl Resolver<'_> {
             self.error(span, cursor, format!("parameter '${name}' multiply defined"));
             return false;
         }
+        body.references.extend(config::references(value));
         body.variables.push(Variable { name: name.to_owned(), value: value.to_owned() });
         true
     }

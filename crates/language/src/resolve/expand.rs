@@ -1,5 +1,6 @@
 //! Expansion of compounds into their elements.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::super::config::{self, Scope};
@@ -251,6 +252,10 @@ impl Resolver<'_> {
             .collect();
         connections.sort_by_key(|connection| (connection.to, connection.from));
         connections.dedup_by_key(|connection| (connection.to, connection.from));
-        Flat { file, elements, connections, requirements: std::mem::take(&mut self.requirements) }
+        let body = self.current();
+        let mut variables: BTreeSet<String> = body.references.drain().collect();
+        variables.extend(body.defined.drain());
+        let requirements = std::mem::take(&mut self.requirements);
+        Flat { file, elements, connections, requirements, variables }
     }
 }

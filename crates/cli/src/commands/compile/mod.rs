@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Compile, library: &Library) -> Result<()> {
         Ok(found)
     };
     let parsed = Parsed::with_libraries(source.name(), &text, &globals, library, &mut loader);
-    configuration::check_variables(&globals, &parsed.sources)?;
+    parsed.check_variables(&globals)?;
     let (plan, sources) = parsed.into_plan(library)?;
     let devices = args.configuration.named.device.iter();
     let description = Description {

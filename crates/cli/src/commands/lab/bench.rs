@@ -22,7 +22,7 @@ use serde_json::json;
 use super::show::Show;
 use crate::{
     args::{Bench, Known},
-    configuration::{Parsed, check_variables, click_path},
+    configuration::{Parsed, click_path},
     exit::{ConfigurationError, UsageError, cannot_read},
     resources, session,
     units::with_unit,
@@ -382,7 +382,7 @@ impl Setup<'_> {
             None => source.read().map_err(|error| cannot_read(&name, error))?,
         };
         let parsed = Parsed::new(&name, &text, &globals, self.library, &click_path());
-        check_variables(&given, &parsed.sources)?;
+        parsed.check_variables(&given)?;
         let (plan, sources) = parsed.into_plan(self.library)?;
         Ok((plan, sources, name))
     }
