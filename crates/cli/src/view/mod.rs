@@ -1,16 +1,19 @@
 //! Packets as lines of text, as tcpdump writes them.
 //!
 //! `link` has frames, tags and ARP, `cooked` packets of several interfaces, `network` IPv4 and
-//! IPv6, `transport` their payloads, and `application` requests and answers of DNS and HTTP, `dhcp`
-//! those of DHCP; `neighbors` has neighbour discovery. `conversations` has the first sequence
-//! numbers, to which later ones are relative. `printer` writes a line for each packet on its way to
-//! a port. Numbers are never looked up: the text is that of `tcpdump -n`.
+//! IPv6, `extensions` the extension headers of IPv6, `transport` their payloads, and `application`
+//! requests and answers of DNS and HTTP, `dhcp` those of DHCP; `neighbors` has neighbour discovery,
+//! `multicast` multicast listener discovery. `conversations` has the first sequence numbers, to which
+//! later ones are relative. `printer` writes a line for each packet on its way to a port. Numbers are
+//! never looked up: the text is that of `tcpdump -n`.
 
 mod application;
 mod conversations;
 mod cooked;
 mod dhcp;
+mod extensions;
 mod link;
+mod multicast;
 mod neighbors;
 mod network;
 mod printer;

@@ -63,7 +63,8 @@ fn message(kind: u32, bytes: &[u8], verbose: u8, to: &mut String) -> Option<()> 
     Some(())
 }
 
-fn address(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
+/// The address at a place.
+pub(super) fn address(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
     Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?))
 }
 

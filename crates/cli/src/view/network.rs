@@ -11,7 +11,7 @@ use linerate_packet::{
     ipv6_ext::{UpperLayer, upper_layer},
 };
 
-use super::{View, number, transport};
+use super::{View, extensions, number, transport};
 
 const LEAST: usize = 20;
 const IPV6_HEADER: usize = 40;
@@ -72,6 +72,7 @@ pub(super) fn four(packet: &[u8], missing: usize, view: &mut View, to: &mut Stri
     }
     let carried = transport::IpPayload {
         ends,
+        introduced: false,
         bytes: packet.get(length..end).unwrap_or_default(),
         length: total - length,
         fragmented: fragment & 0x3fff != 0,
@@ -206,7 +207,7 @@ fn times_text(option: &[u8]) -> String {
 
 fn protocol_name(protocol: u8) -> &'static str {
     match protocol {
-        0 | 60 => "Options",
+        0 => "Options",
         1 => "ICMP",
         2 => "IGMP",
         4 => "IPIP",
@@ -254,22 +255,25 @@ pub(super) fn six(packet: &[u8], missing: usize, view: &mut View, to: &mut Strin
         six_header(packet, length, to);
     }
     let (next, payload) = (IpProtocol(packet[6]), &packet[IPV6_HEADER..end.min(packet.len())]);
-    let Ok(upper) = upper_layer(next, payload) else {
-        ends.write(to);
+    let Some(introduced) = extensions::write(next, payload, length, ends, view.style.verbose, to)
+    else {
+        return;
+    };
+    let Ok(UpperLayer { protocol, offset, fragment }) = upper_layer(next, payload) else {
+        if !introduced {
+            ends.write(to);
+        }
         let _ = write!(to, "ip-proto-{} {length}", next.0);
         return;
     };
-    let UpperLayer { protocol, offset, .. } = upper;
-    let bytes = payload.get(offset..).unwrap_or_default();
-    let length = length.saturating_sub(offset);
-    if !upper.has_header() {
-        ends.write(to);
-        let _ = write!(to, "frag ({}|{length})", upper.fragment.map_or(0, |f| f.offset));
-        return;
-    }
-    let fragmented = upper.fragment.is_some();
-    let last = ends.destination;
-    let carried = transport::IpPayload { ends, bytes, length, fragmented, last };
+    let carried = transport::IpPayload {
+        ends,
+        introduced,
+        bytes: payload.get(offset..).unwrap_or_default(),
+        length: length.saturating_sub(offset),
+        fragmented: fragment.is_some(),
+        last: ends.destination,
+    };
     transport::write(&carried, protocol, view, to);
 }
 

@@ -14,7 +14,7 @@ use linerate_packet::{
 use super::{
     View, application,
     conversations::SequenceBase,
-    hexadecimal, neighbors,
+    hexadecimal, multicast, neighbors,
     network::{self, Ends},
     number,
 };
@@ -27,6 +27,8 @@ const TCP_CHECKSUM: usize = 16;
 /// Payload of an IP packet.
 pub(super) struct IpPayload<'a> {
     pub(super) ends: Ends,
+    /// Set if its addresses are written already, in front of extension headers.
+    pub(super) introduced: bool,
     /// As far as it was captured.
     pub(super) bytes: &'a [u8],
     /// Its length.
@@ -38,6 +40,22 @@ pub(super) struct IpPayload<'a> {
 }
 
 impl IpPayload<'_> {
+    /// Writes the addresses.
+    fn write_ends(&self, to: &mut String) {
+        if !self.introduced {
+            self.ends.write(to);
+        }
+    }
+
+    /// Writes the addresses with ports; behind extension headers the ports alone, as tcpdump does.
+    fn write_ends_with(&self, ports: (u32, u32), to: &mut String) {
+        if self.introduced {
+            let _ = write!(to, "{} > {}: ", ports.0, ports.1);
+        } else {
+            self.ends.write_with(ports, to);
+        }
+    }
+
     /// The checksum at a place that is to cover all, and the right one; `None` where not all is
     /// there.
     fn sums(&self, protocol: IpProtocol, at: usize) -> Option<(u16, u16)> {
@@ -75,8 +93,12 @@ pub(super) fn write(
         IpProtocol::UDP => udp(carried, view.style.verbose, to),
         IpProtocol::ICMP => icmp(carried, view, to),
         IpProtocol::ICMPV6 => icmp6(carried, view.style.verbose, to),
+        IpProtocol::NO_NEXT => {
+            carried.write_ends(to);
+            to.push_str("no next header");
+        }
         IpProtocol(other) => {
-            carried.ends.write(to);
+            carried.write_ends(to);
             let _ = write!(to, " ip-proto-{other} {}", carried.length);
         }
     }
@@ -88,11 +110,11 @@ fn ports(bytes: &[u8]) -> Option<(u32, u32)> {
 
 fn udp(carried: &IpPayload<'_>, verbose: u8, to: &mut String) {
     let (Some(ports), Some(length)) = (ports(carried.bytes), number::<2>(carried.bytes, 4)) else {
-        carried.ends.write(to);
+        carried.write_ends(to);
         to.push_str("[|udp]");
         return;
     };
-    carried.ends.write_with(ports, to);
+    carried.write_ends_with(ports, to);
     let length = if length == 0 { carried.length } else { length as usize };
     let Some(data) = length.checked_sub(UDP_HEADER) else {
         let _ = write!(to, "UDP, bad length {length} < 8");
@@ -118,11 +140,11 @@ fn udp(carried: &IpPayload<'_>, verbose: u8, to: &mut String) {
 
 fn tcp(carried: &IpPayload<'_>, view: &mut View, to: &mut String) {
     let Some(ports) = ports(carried.bytes) else {
-        carried.ends.write(to);
+        carried.write_ends(to);
         to.push_str("[|tcp]");
         return;
     };
-    carried.ends.write_with(ports, to);
+    carried.write_ends_with(ports, to);
     let length = number::<1>(carried.bytes, 12).map(|first| (first >> 4) * 4);
     if let Some(length @ ..20) = length {
         let _ = write!(
@@ -227,7 +249,7 @@ fn ends_early(mut bytes: &[u8]) -> bool {
 }
 
 fn icmp(carried: &IpPayload<'_>, view: &mut View, to: &mut String) {
-    carried.ends.write(to);
+    carried.write_ends(to);
     let bytes = carried.bytes;
     let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
         to.push_str("[|icmp]");
@@ -329,10 +351,14 @@ fn unreachable(code: u32, bytes: &[u8], to: &mut String) -> std::fmt::Result {
 }
 
 fn icmp6(carried: &IpPayload<'_>, verbose: u8, to: &mut String) {
-    carried.ends.write(to);
+    carried.write_ends(to);
     let bytes = carried.bytes;
+    if carried.length == 0 {
+        to.push_str("ICMP6, length 0 (invalid)");
+        return;
+    }
     let (Some(kind), Some(code)) = (number::<1>(bytes, 0), number::<1>(bytes, 1)) else {
-        to.push_str("[|icmp6]");
+        to.push_str(" [|icmp6]");
         return;
     };
     if verbose > 0
@@ -355,27 +381,30 @@ fn icmp6(carried: &IpPayload<'_>, verbose: u8, to: &mut String) {
         4 => write!(to, "parameter problem, code {code}"),
         128 => echo("echo request", bytes, to),
         129 => echo("echo reply", bytes, to),
-        130 => write!(to, "multicast listener query"),
-        131 => write!(to, "multicast listener report"),
-        132 => write!(to, "multicast listener done"),
+        multicast::QUERY => write!(to, "multicast listener query"),
+        multicast::REPORT => write!(to, "multicast listener report"),
+        multicast::DONE => write!(to, "multicast listener done"),
         neighbors::ROUTER_SOLICITATION => write!(to, "router solicitation"),
         neighbors::ROUTER_ADVERTISEMENT => write!(to, "router advertisement"),
         neighbors::SOLICITATION => write!(to, "neighbor solicitation"),
         neighbors::ADVERTISEMENT => write!(to, "neighbor advertisement"),
         neighbors::REDIRECT => write!(to, "redirect"),
-        143 => write!(to, "multicast listener report v2"),
+        multicast::REPORT_2 => write!(to, "multicast listener report v2"),
         _ => write!(to, "type-#{kind}"),
     };
-    let is_discovery = (neighbors::ROUTER_SOLICITATION..=neighbors::REDIRECT).contains(&kind);
-    if is_discovery {
-        if verbose > 0 {
-            let _ = write!(to, ", length {}", carried.length);
+    let is_whole = match kind {
+        neighbors::ROUTER_SOLICITATION..=neighbors::REDIRECT => {
+            if verbose > 0 {
+                let _ = write!(to, ", length {}", carried.length);
+            }
+            neighbors::write(kind, bytes, verbose, to)
         }
-        if !neighbors::write(kind, bytes, verbose, to) {
-            return;
+        multicast::QUERY..=multicast::DONE | multicast::REPORT_2 => {
+            multicast::write(kind, bytes, carried.length, verbose, to)
         }
-    }
-    if verbose == 0 {
+        _ => true,
+    };
+    if is_whole && verbose == 0 {
         let _ = write!(to, ", length {}", carried.length);
     }
 }

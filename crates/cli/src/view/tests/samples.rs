@@ -166,6 +166,8 @@ pub(super) fn packets() -> Vec<Vec<u8>> {
     ]);
     packets.extend(dhcp());
     packets.extend(discovery());
+    packets.extend(listeners());
+    packets.extend(extended());
     packets.extend(time_stamps());
     packets.extend(dns_in_streams());
     packets
@@ -313,6 +315,109 @@ fn discovery() -> Vec<Vec<u8>> {
         message(137, &solicited(0, &one, &[&other[..], &theirs].concat())),
         message(137, &solicited(0, &one, &[&other[..], &[4, 1, 0, 0, 0, 0, 0, 0]].concat())),
     ]
+}
+
+const GROUPS: [Ipv6Addr; 2] =
+    [Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 1), Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 2)];
+
+/// A message behind an option that alerts routers, as all of multicast listener discovery are.
+fn alerting(bytes: Vec<u8>) -> Vec<u8> {
+    let pseudo = checksum::pseudo_v6(SIX[0], SIX[1], IpProtocol::ICMPV6, bytes.len() as u32);
+    six(0, &[&[58, 0, 5, 2, 0, 0, 1, 0][..], &summed(bytes, 2, pseudo)].concat())
+}
+
+/// A record of a report that says `count` sources.
+fn record(kind: u8, group: Ipv6Addr, count: u8, sources: &[Ipv6Addr]) -> Vec<u8> {
+    let mut bytes = vec![kind, 0, 0, count];
+    [group].iter().chain(sources).for_each(|address| bytes.extend(address.octets()));
+    bytes
+}
+
+fn report_of(count: u8, records: &[Vec<u8>]) -> Vec<u8> {
+    [vec![143, 0, 0, 0, 0, 0, 0, count], records.concat()].concat()
+}
+
+/// A report of two groups.
+pub(super) fn report() -> Vec<u8> {
+    let records = [record(4, GROUPS[0], 0, &[]), record(5, GROUPS[1], 1, &SIX[1..])];
+    alerting(report_of(2, &records))
+}
+
+/// Messages of multicast listener discovery, whole and not.
+fn listeners() -> Vec<Vec<u8>> {
+    let first = |kind: u8, delay: [u8; 2]| {
+        [&[kind, 0, 0, 0, delay[0], delay[1], 0, 0][..], &GROUPS[0].octets()].concat()
+    };
+    let query = |delay: [u8; 2], flags: u8, interval: u8, count: u8, sources: &[Ipv6Addr]| {
+        let sources: Vec<u8> = sources.iter().flat_map(Ipv6Addr::octets).collect();
+        [first(130, delay), vec![flags, interval, 0, count], sources].concat()
+    };
+    let mut bytes = vec![
+        first(130, [0x27, 0x10]),
+        first(131, [0, 0]),
+        first(132, [0, 0]),
+        first(131, [0, 0])[..14].to_vec(),
+        first(132, [0, 0])[..8].to_vec(),
+        first(130, [0, 0])[..12].to_vec(),
+        query([3, 0xe8], 2, 125, 0, &[])[..26].to_vec(),
+        query([3, 0xe8], 0x0a, 125, 2, &SIX),
+        query([3, 0xe8], 0, 125, 3, &SIX),
+        report_of(0, &[]),
+        report_of(1, &[]),
+        report_of(2, &[record(1, GROUPS[0], 1, &SIX[..1])]),
+        report_of(1, &[record(1, GROUPS[0], 3, &SIX)]),
+        report_of(0, &[])[..6].to_vec(),
+    ];
+    for (delay, interval) in
+        [([0x7f, 0xff], 0x7f), ([0x80, 0], 0x80), ([0x81, 0x23], 0x93), ([0xff, 0xff], 0xff)]
+    {
+        bytes.push(query(delay, 7, interval, 0, &[]));
+    }
+    bytes.extend((0..8).map(|kind| report_of(1, &[record(kind, GROUPS[1], 2, &SIX)])));
+    bytes.into_iter().map(alerting).chain([report()]).collect()
+}
+
+/// Pings and datagrams behind extension headers, whole and not.
+fn extended() -> Vec<Vec<u8>> {
+    let pseudo = |protocol| checksum::pseudo_v6(SIX[0], SIX[1], protocol, 12);
+    let ping = summed([128, 0, 0, 0, 0, 7, 0, 1, 1, 2, 3, 4].into(), 2, pseudo(IpProtocol::ICMPV6));
+    let datagram = summed(udp_bytes([1000, 9], b"wxyz"), 6, pseudo(IpProtocol::UDP));
+    let options: [&[u8]; 12] = [
+        &[58, 0, 5, 2, 0, 7, 0, 0],
+        &[58, 0, 1, 4, 0, 0, 0, 0],
+        &[58, 0, 0, 0, 0, 0, 0, 0],
+        &[58, 0, 0x1e, 4, 1, 2, 3, 4],
+        &[58, 0, 0x3e, 0, 1, 2, 0, 0],
+        &[58, 0, 0xc2, 4, 0, 1, 2, 3],
+        &[58, 0, 0xc2, 3, 0, 1, 2, 0],
+        &[58, 0, 5, 3, 0, 0, 1, 0],
+        &[58, 0, 5, 9, 0, 0, 1, 0],
+        &[58, 0, 1, 3, 0, 0, 0, 5],
+        &[58, 2, 0xc9, 16, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 0, 0],
+        &[58, 0, 4, 1, 1, 0, 0, 0],
+    ];
+    let both = options.iter().flat_map(|options| [(0, *options), (60, *options)]);
+    let mut packets: Vec<Vec<u8>> =
+        both.map(|(next, options)| six(next, &[options, &ping].concat())).collect();
+    let alert = |next: u8| [next, 0, 5, 2, 0, 0, 1, 0];
+    let fragment = |next: u8, offset: u8| [next, 0, 0, offset, 0, 0, 0, 9];
+    for (next, bytes) in [
+        (0, [&alert(60)[..], &alert(58), &ping].concat()),
+        (0, [&alert(17)[..], &datagram].concat()),
+        (44, [&fragment(58, 1)[..], &ping].concat()),
+        (44, [&fragment(58, 0)[..], &ping].concat()),
+        (44, [&fragment(58, 9)[..], &ping].concat()),
+        (0, [&alert(44)[..], &fragment(17, 1), &datagram].concat()),
+        (0, alert(59).to_vec()),
+        (0, [&alert(99)[..], b"abc"].concat()),
+        (0, alert(58).to_vec()),
+        (0, alert(58)[..4].to_vec()),
+        (58, Vec::new()),
+        (59, Vec::new()),
+    ] {
+        packets.push(six(next, &bytes));
+    }
+    packets
 }
 
 /// The option of IPv4 with times, also with mistakes.
