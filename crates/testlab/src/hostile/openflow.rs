@@ -33,7 +33,7 @@ pub const SWITCH_TCP: Listener = Listener {
 pub const SWITCH_INSECURE: Listener = Listener {
     name: "openflow-tcp-insecure",
     summary: "controllers of `linerate switch --insecure-openflow`, at a TCP port that accepts every peer",
-    prepare: |scene| at_port(scene, &["--insecure-openflow"]),
+    prepare: |scene| at_port(scene, &["--insecure-openflow"]).bounds(Growth::controllers_of_all()),
 };
 
 /// `linerate switch --openflow punix:FILE`.
