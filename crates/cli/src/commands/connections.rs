@@ -290,7 +290,7 @@ impl Figures {
             "failures": failed,
             "aborted": counts.aborted,
             "open": counts.open,
-            "turned_away": counts.turned_away,
+            "listen_overflows": counts.listen_overflows,
             "segments_sent": counts.segments_sent,
             "segments_received": counts.segments_received,
             "retransmitted": counts.retransmitted,
@@ -350,7 +350,7 @@ impl Figures {
         }
         for (count, meaning) in [
             (counts.skipped, "came due and were not begun: too many open, or no free port"),
-            (counts.turned_away, "SYNs came while no more connections were allowed"),
+            (counts.listen_overflows, "SYNs were dropped, as no more connections were allowed"),
             (counts.malformed, "frames came with a wrong header or checksum"),
         ] {
             if count > 0 {

@@ -332,7 +332,7 @@ impl Endpoint {
         let Some(service) = &self.service else { return };
         if self.report.counts.open >= service.concurrent {
             // The client sends its SYN again.
-            self.report.counts.turned_away += 1;
+            self.report.counts.listen_overflows += 1;
             return;
         }
         let rules = u16::from(syn.ends.local.is_ipv6());
@@ -346,7 +346,7 @@ impl Endpoint {
                 self.report.counts.open += 1;
                 self.follow(entry);
             }
-            Err(_) => self.report.counts.turned_away += 1,
+            Err(_) => self.report.counts.listen_overflows += 1,
         }
     }
 

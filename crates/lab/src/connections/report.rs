@@ -57,8 +57,8 @@ pub struct ConnectionCounts {
     pub aborted: u64,
     /// Connections that have not ended.
     pub open: u64,
-    /// SYNs for which there was no room.
-    pub turned_away: u64,
+    /// SYNs dropped because as many connections as allowed were open, as the kernel's `ListenOverflows`.
+    pub listen_overflows: u64,
     /// Segments sent, all of them.
     pub segments_sent: u64,
     /// Segments received that are ours.

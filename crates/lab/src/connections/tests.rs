@@ -383,7 +383,7 @@ fn a_rate_is_kept() {
 }
 
 #[test]
-fn a_full_server_turns_away_and_clients_come_again() {
+fn a_full_server_drops_syns_and_clients_send_them_again() {
     let full = Service { concurrent: 1, ..service(false) };
     let think = Duration::from_millis(50);
     let group = Group { concurrent: 2, think, ..group_of(false) };
@@ -391,7 +391,7 @@ fn a_full_server_turns_away_and_clients_come_again() {
     net.run();
     let [client, server] = net.counts();
     assert_eq!((client.completed, server.completed), (4, 4));
-    assert!(server.turned_away > 0 && client.retransmitted == server.turned_away);
+    assert!(server.listen_overflows > 0 && client.retransmitted == server.listen_overflows);
 }
 
 #[test]
