@@ -27,9 +27,6 @@ enum EncapReason {
     NoBuffer,
     /// no security association
     NoAssociation,
-    /// too short
-    #[expect(dead_code, reason = "only `UnencapReason` has it; the counter stays")]
-    Short,
     /// longer than a buffer
     TooLong,
 }

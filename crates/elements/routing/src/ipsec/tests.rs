@@ -121,6 +121,19 @@ fn packets_without_keys_and_of_unknown_tunnels_are_dropped() {
     }
 }
 
+#[test]
+fn packets_that_fill_their_buffers_are_dropped_at_the_tunnel() {
+    let mut run = Run::new(&format!(
+        "{ROUTES} Packets({}) -> MarkIPHeader -> GetIPAddress(16) -> r; r [2] -> Discard;
+         r [1] -> Pad(2112) -> e :: IPsecESPEncap -> c :: Collect; r [0] -> Discard;",
+        PLAIN[0]
+    ));
+    run.run();
+    assert_eq!(run.read("c.packets"), "");
+    let drops = "0\tno buffer\n0\tno security association\n1\tlonger than a buffer\n";
+    assert_eq!(run.read("e.drops"), drops);
+}
+
 /// `SPI` is accepted by place and as a keyword, and has no effect, as in Click.
 #[test]
 fn packets_have_the_index_of_their_tunnel() {
