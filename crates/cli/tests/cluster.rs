@@ -325,6 +325,7 @@ fn an_inline_consumer_may_be_stopped_and_killed() {
             wait("others are decided", || number("unasked") + number("unanswered") > before + 500);
             let before = recorded();
             wait("traffic goes on, or not", || {
+                // The scenario: time in which there are packets.
                 thread::sleep(Duration::from_millis(50));
                 (recorded() > before) == (fail == "open")
             });
@@ -332,6 +333,7 @@ fn an_inline_consumer_may_be_stopped_and_killed() {
         let normal = || {
             wait("it is asked about all", || {
                 let before = (number("passed"), number("unasked") + number("unanswered"));
+                // The scenario: time in which there are packets.
                 thread::sleep(Duration::from_millis(50));
                 number("passed") > before.0 && number("unasked") + number("unanswered") == before.1
             });

@@ -206,6 +206,7 @@ fn kill(flows: u32, kills: u32, within: Duration) {
             switch.change(some.to_vec());
         }
         known.values_mut().for_each(|number| *number = 0);
+        // The promised time for these, too.
         thread::sleep(within);
     }
 }

@@ -32,7 +32,7 @@ use linerate_port::{
     pcap::Reader,
     peer::{address::Address, listen},
 };
-use linerate_testlab::{is_by_itself, programs::require};
+use linerate_testlab::{await_waiting, is_by_itself, programs::require, thread_number};
 use rustix::{
     net::{SendFlags, SocketType},
     process::{Pid, Signal, kill_process},
@@ -689,7 +689,7 @@ fn a_writer_keeps_its_memory_until_it_has_ended() {
             says(&socket);
             let figures = |server: &Server| server.balancers[0].endpoints()[0].figures();
             server.wait_for("it is told to go", |server| figures(server).state != 1);
-            // Any later work of the server.
+            // The scenario: time for any later work of the server.
             for _ in 0..3 {
                 std::thread::sleep(Duration::from_millis(30));
                 connection.figures().unwrap();
@@ -713,8 +713,13 @@ fn an_early_consumer_waits_for_the_whole_configuration() {
     let arena = options.create().unwrap();
     let (broker, hold) = Broker::open_held(&address, &arena).unwrap();
     std::thread::scope(|scope| {
-        let early = scope.spawn(|| Consumer::attach(&address, "one"));
-        std::thread::sleep(Duration::from_millis(50));
+        let (sender, number) = std::sync::mpsc::channel();
+        let address = &address;
+        let early = scope.spawn(move || {
+            sender.send(thread_number()).unwrap();
+            Consumer::attach(address, "one")
+        });
+        await_waiting(number.recv().unwrap());
         let place = ConsumerHandle::to_send(&broker, "one", READ).unwrap();
         assert_eq!(place.figures().attached, 0);
         drop(hold);

@@ -493,7 +493,9 @@ mod tests {
         let mut b = open_ring(&context, "ring:x");
         let mut receive = b.queues[0].receive.take().unwrap();
         let arena = context.arena.clone();
+        let (sender, number) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
+            sender.send(linerate_testlab::thread_number()).unwrap();
             let mut pool = arena.cache(64);
             let mut frame = Frame::new(8);
             while frame.is_empty() {
@@ -502,7 +504,7 @@ mod tests {
             }
             pool.give(&mut frame);
         });
-        std::thread::sleep(Duration::from_millis(20));
+        linerate_testlab::await_waiting(number.recv().unwrap());
         let mut pool = context.arena.cache(64);
         let mut frame = Frame::new(8);
         pool.take(&mut frame, 1, 60);

@@ -52,5 +52,5 @@ pub mod vhost_driver;
 pub use counters::Counters;
 pub use lab::Lab;
 pub use namespace::Namespace;
-pub use process::{Running, is_by_itself, is_waiting, wait_until};
+pub use process::{Running, await_waiting, is_by_itself, is_waiting, thread_number, wait_until};
 pub use programs::require;

@@ -43,13 +43,35 @@ const WAITING: &[&str] = &["22", "63", "72", "73", "95", "115", "207", "212", "2
 /// It needs root, for a program of another user.
 #[must_use]
 pub fn is_waiting(process: u32) -> bool {
-    let path = |name: &str| format!("/proc/{process}/task/{process}/{name}");
-    let waits = fs::read_to_string(path("syscall")).is_ok_and(|call| {
-        call.split_whitespace().next().is_some_and(|number| WAITING.contains(&number))
-    });
+    let first = format!("/proc/{process}/task/{process}");
     // Where the kernel does not say which they are, there are none.
-    let children = fs::read_to_string(path("children")).unwrap_or_default();
-    waits && children.split_whitespace().all(|child| child.parse().is_ok_and(is_waiting))
+    let children = fs::read_to_string(format!("{first}/children")).unwrap_or_default();
+    is_in_waiting_call(&first)
+        && children.split_whitespace().all(|child| child.parse().is_ok_and(is_waiting))
+}
+
+/// Returns true if the thread of that folder of procfs is in a system call that waits for input.
+fn is_in_waiting_call(folder: &str) -> bool {
+    fs::read_to_string(format!("{folder}/syscall")).is_ok_and(|call| {
+        call.split_whitespace().next().is_some_and(|number| WAITING.contains(&number))
+    })
+}
+
+/// Number of the calling thread, for [`await_waiting`].
+#[must_use]
+pub fn thread_number() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Waits until a thread of this process waits for input, in one of the calls of [`is_waiting`].
+///
+/// # Panics
+///
+/// When it does not within a minute.
+#[track_caller]
+pub fn await_waiting(thread: i32) {
+    let waits = || is_in_waiting_call(&format!("/proc/self/task/{thread}"));
+    assert!(wait_until(waits, Duration::from_secs(60)), "thread {thread} does not wait");
 }
 
 /// Returns true if this process runs nothing but the test of that name, as libtest lists it. Else
@@ -233,6 +255,20 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         command
+    }
+
+    #[test]
+    fn a_thread_that_reads_is_seen_to_wait() {
+        let reader = thread_number();
+        let (mut from, mut to) = std::io::pipe().unwrap();
+        let writer = thread::spawn(move || {
+            await_waiting(reader);
+            std::io::Write::write_all(&mut to, b"x").unwrap();
+        });
+        let mut byte = [0];
+        from.read_exact(&mut byte).unwrap();
+        writer.join().unwrap();
+        assert_eq!(byte, *b"x");
     }
 
     #[test]

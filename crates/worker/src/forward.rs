@@ -557,6 +557,7 @@ mod tests {
         std::thread::scope(|scope| {
             let forwarder = Forwarder::new(vec![path], context.arena.cache(64), Idle::Block);
             let worker = scope.spawn(|| forwarder.run(&stop));
+            // The scenario: time to fall asleep.
             std::thread::sleep(Duration::from_millis(20));
             stop.raise();
             worker.join().unwrap().unwrap();

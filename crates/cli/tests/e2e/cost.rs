@@ -6,8 +6,8 @@
 use std::{
     collections::HashMap,
     fs,
+    io::{BufRead, BufReader},
     process::{Command, Stdio},
-    time::Duration,
 };
 
 use linerate_testlab::{Lab, require};
@@ -32,9 +32,10 @@ fn four_megabytes_are_enough() {
 fn little_memory_is_used_beyond_the_arena() {
     for arena in [4, 64] {
         let mut child = Command::new(LINERATE)
-            .args(words("forward null: null: --duration 60s --json --quiet --no-huge --arena"))
+            .args(words("forward null: null: --duration 60s --json --no-huge --arena"))
             .arg(format!("{arena}M"))
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let status = format!("/proc/{}/status", child.id());
@@ -47,14 +48,15 @@ fn little_memory_is_used_beyond_the_arena() {
             };
             figure("VmHWM:").saturating_sub(figure("RssFile:"))
         };
-        // All of the arena is present before the first packet moves.
-        let present =
-            linerate_testlab::wait_until(|| read() > arena << 10, Duration::from_secs(30));
-        std::thread::sleep(Duration::from_millis(200));
-        let beyond = read().saturating_sub(arena << 10);
+        // All of the arena is present before the first packet moves, and figures come of packets that have.
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let runs = lines.any(|line| line.contains("\"event\":\"interval\""));
+        let most = read();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(present, "the arena never became resident");
+        assert!(runs, "it has ended");
+        assert!(most > arena << 10, "the arena never became resident");
+        let beyond = most - (arena << 10);
         println!("{beyond} KiB beyond an arena of {arena} MiB");
         assert!(beyond < 8_000, "{beyond} KiB beyond an arena of {arena} MiB");
     }

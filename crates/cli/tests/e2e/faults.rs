@@ -7,8 +7,6 @@ use std::{
     os::unix::{fs::PermissionsExt as _, process::ExitStatusExt as _},
     path::PathBuf,
     process::Command,
-    thread,
-    time::Duration,
 };
 
 use linerate_testlab::{Lab, Namespace, require, wait_until};
@@ -148,8 +146,7 @@ fn an_interface_may_go_down_and_come_up() {
         for (namespace, interface) in [(&line.b, "b0"), (&line.b, "b1"), (&line.c, "c0")] {
             namespace.link_down(interface);
             // Traffic meanwhile goes nowhere, and does no harm.
-            line.a.run(["ip", "link", "show"]);
-            thread::sleep(Duration::from_millis(100));
+            send(&line.a, "a0", &frames());
             namespace.link_up(interface);
             line.wait_until_carries();
         }

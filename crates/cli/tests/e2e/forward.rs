@@ -72,6 +72,7 @@ impl Cable {
             namespace.set(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "1");
         }
         let mut before = self.counters();
+        // The scenario: a time without a frame, which is longer than the kernel's between two of its own.
         let quiet = || {
             thread::sleep(Duration::from_millis(300));
             let now = self.counters();

@@ -299,6 +299,7 @@ fn assert_nothing_changes(text: &str, more: &[&str]) -> usize {
     let mut root = victim.connect(0, false);
     let found = handlers(&mut root);
     let first = written(&mut root, &found);
+    // The scenario: time in which values that change by themselves do.
     std::thread::sleep(Duration::from_millis(300));
     let second = written(&mut root, &found);
     let steady = |(name, value): (&String, &String)| {

@@ -99,6 +99,7 @@ impl Listener {
         let file = self.scratch.file("capture.pcap");
         let seen = || fs::read(&file).is_ok_and(|bytes| all(&records(&bytes)));
         let _ = wait_until(seen, Duration::from_secs(20));
+        // The scenario: time for frames that should not come.
         std::thread::sleep(Duration::from_millis(50));
         self.tcpdump.signal(rustix::process::Signal::INT);
         self.tcpdump.wait(TIMEOUT);

@@ -66,7 +66,10 @@ fn a_program_gets_packets_and_those_before_it_are_counted() {
     let program = thread::spawn(move || {
         let consumer = attach(&address, "one");
         let stop = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(100));
+            let until = Instant::now() + Duration::from_secs(60);
+            while control.read("t.count", "").unwrap() == "0" && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
             control.stop();
         });
         let packets = all(consumer);

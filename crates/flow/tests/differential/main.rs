@@ -96,7 +96,7 @@ fn compare(
             patience -= 1;
         }
         if theirs != ours && judge.gives_up(*port, packet) {
-            // Packets it sends all the same come later.
+            // The scenario: time for packets it sends all the same.
             std::thread::sleep(std::time::Duration::from_millis(200));
             judge.look();
             continue;

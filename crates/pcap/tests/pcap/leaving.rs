@@ -6,13 +6,12 @@ use std::{
     panic::{self, AssertUnwindSafe},
     path::Path,
     process::Command,
-    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering},
     thread,
-    time::Duration,
 };
 
 use linerate_pcap::{abi::*, exports::*};
-use linerate_testlab::programs::require;
+use linerate_testlab::{await_waiting, require, thread_number};
 
 use crate::{
     support::{Handle, forward, frame, numbers, pair, ring},
@@ -35,10 +34,11 @@ fn a_bridge_into_a_full_ring_can_be_left() {
         b.set_nonblocking(!is_broken);
         // SAFETY: the callback takes a handle.
         let dispatch = || unsafe { pcap_dispatch(b.0, -1, Some(forward), c.0.cast()) };
+        let caller = thread_number();
         thread::scope(|scope| {
             if is_broken {
                 scope.spawn(|| {
-                    thread::sleep(Duration::from_millis(50));
+                    await_waiting(caller);
                     b.break_loop();
                 });
             }
@@ -116,9 +116,10 @@ fn a_thread_that_waits_can_be_cancelled() {
         ) -> c_int;
         fn pthread_cancel(thread: libc::pthread_t) -> c_int;
     }
-    static STARTED: AtomicBool = AtomicBool::new(false);
+    /// The thread's number, once it runs.
+    static STARTED: AtomicI32 = AtomicI32::new(0);
     extern "C-unwind" fn wait(pcap: *mut c_void) -> *mut c_void {
-        STARTED.store(true, Ordering::Relaxed);
+        STARTED.store(thread_number(), Ordering::Relaxed);
         // SAFETY: the handle is given, and nothing is called back that takes a user.
         unsafe { pcap_loop(pcap.cast(), -1, None, std::ptr::null_mut()) };
         std::ptr::null_mut()
@@ -129,10 +130,10 @@ fn a_thread_that_waits_can_be_cancelled() {
     // SAFETY: the thread is made with a handle that outlives it, and ends here.
     unsafe {
         assert_eq!(pthread_create(&raw mut thread, std::ptr::null(), wait, b.0.cast()), 0);
-        while !STARTED.load(Ordering::Relaxed) {
+        while STARTED.load(Ordering::Relaxed) == 0 {
             thread::yield_now();
         }
-        thread::sleep(Duration::from_millis(30));
+        await_waiting(STARTED.load(Ordering::Relaxed));
         assert_eq!(pthread_cancel(thread), 0);
         assert_eq!(libc::pthread_join(thread, &raw mut result), 0);
     }

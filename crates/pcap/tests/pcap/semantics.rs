@@ -8,6 +8,7 @@ use std::{
 };
 
 use linerate_pcap::{abi::*, bpf::Instruction, exports::*};
+use linerate_testlab::{await_waiting, thread_number};
 
 use crate::support::{Handle, forward, frame, numbers, pair, ring, text};
 
@@ -111,7 +112,7 @@ fn timeouts_end_dispatch_and_not_loop() {
     assert!(start.elapsed() >= Duration::from_millis(20));
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Several time-outs of the loop.
+            // The scenario: several time-outs of the loop.
             thread::sleep(Duration::from_millis(90));
             a.send(0, 2);
         });
@@ -171,9 +172,10 @@ fn a_negative_timeout_does_not_wait() {
 #[test]
 fn without_a_timeout_dispatch_waits_for_a_packet() {
     let (a, b) = pair(0);
+    let caller = thread_number();
     thread::scope(|scope| {
         scope.spawn(|| {
-            thread::sleep(Duration::from_millis(60));
+            await_waiting(caller);
             a.send(4, 1);
         });
         let (status, packets) = b.dispatch(-1);
@@ -232,9 +234,10 @@ fn a_signal_ends_a_loop_that_waits() {
         libc::signal(libc::SIGUSR2, break_it as *const () as libc::sighandler_t);
         libc::pthread_self()
     };
+    let caller = thread_number();
     thread::scope(|scope| {
         scope.spawn(move || {
-            thread::sleep(Duration::from_millis(50));
+            await_waiting(caller);
             // SAFETY: the thread waits for this one.
             unsafe { libc::pthread_kill(waiting, libc::SIGUSR2) };
         });
@@ -248,9 +251,10 @@ fn a_signal_ends_a_loop_that_waits() {
 #[test]
 fn another_thread_ends_a_loop_that_waits() {
     let (_a, b) = pair(0);
+    let caller = thread_number();
     thread::scope(|scope| {
         scope.spawn(|| {
-            thread::sleep(Duration::from_millis(50));
+            await_waiting(caller);
             b.break_loop();
         });
         assert_eq!(b.run_loop(-1).0, ERROR_BREAK);

@@ -441,7 +441,7 @@ fn filters_decide_on_packets_as_they_are_received() {
         });
         send(&mut pool, &mut *transmit, std::slice::from_ref(&tagged));
         let packets = receive(&mut pool, &mut *from, count);
-        // All are on their way; packets that are not wanted do not come either.
+        // The scenario: time in which packets that are not wanted, and were sent before the others, would come.
         thread::sleep(Duration::from_millis(20));
         let mut more = Frame::new(8);
         assert_eq!(from.receive(&mut pool, &mut more).unwrap(), 0, "{text}");

@@ -214,8 +214,8 @@ fn memif_zero_copy_client_of_dpdk_that_comes_again_is_refused_and_the_next_is_no
     Load::default().flow(&mut station, 1000);
     drop((testpmd, next));
     station.wait_down();
-    // Descriptors that queues let go of long after are closed, too, though no peer comes or goes
-    // then.
+    // The scenario: the connection's own thread is done before queues let go of theirs, and no peer comes or goes
+    // that would have it look again.
     thread::sleep(Duration::from_millis(300));
     while !station.take(0).is_empty() {}
     let_go(&mut station);
@@ -283,7 +283,8 @@ fn come_and_go(who: &str, ours: &str, theirs: &str) {
         let arena = station.arena.clone();
         drop(station);
         all_come_home(&arena);
-        // It may die of the end of the connection, and may send packets of ours to the next one.
+        // It may die of the end of the connection, and may send packets of ours to the next one. The scenario: time for
+        // that; a later death ends the next round's wait for the link.
         thread::sleep(Duration::from_millis(20));
         let has_died = peer.died_of().is_some();
         died += usize::from(has_died);

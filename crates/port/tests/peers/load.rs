@@ -93,7 +93,8 @@ pub(crate) fn resources() -> (usize, usize) {
     (fs::read_dir("/proc/self/fd").unwrap().count(), shared.count())
 }
 
-/// The [`resources`] once they have stayed equal for a second: threads close a peer's descriptors.
+/// The [`resources`] once they have stayed equal for a second: threads close a peer's descriptors, and nothing tells
+/// when the last has.
 pub(crate) fn settled(station: &mut Station) -> (usize, usize) {
     let (mut last, mut since) = (resources(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) {

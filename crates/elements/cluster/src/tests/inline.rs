@@ -170,6 +170,7 @@ fn a_program_that_is_silent_holds_nothing_up_for_longer_than_the_limit() {
                     // Packets it has taken and not answered, and packets on its ring.
                     consumer.wait(None).unwrap();
                     consumer.receive().unwrap();
+                    // The scenario: silence beyond the limit.
                     thread::sleep(Duration::from_millis(80));
                     back_to_normal(&control, &mut consumer);
                 }
@@ -192,6 +193,7 @@ fn a_program_that_goes_takes_no_packet_with_it_and_another_takes_its_place() {
                 consumer.wait(None).unwrap();
                 consumer.receive().unwrap();
                 drop(consumer);
+                // The scenario: time without a consumer.
                 thread::sleep(Duration::from_millis(20));
                 consumer = attach(&address, "ids");
                 back_to_normal(&control, &mut consumer);
@@ -221,6 +223,7 @@ fn waiting_packets_stay_when_the_configuration_is_replaced() {
         control.write("i.config", "ids, LIMIT 100ms, FAIL open, FLOWS 0").unwrap();
         assert_eq!(control.read("i.late", "").unwrap(), "0");
         pass_all(&mut consumer, Duration::from_millis(50), Duration::ZERO);
+        // The scenario: silence beyond the limit.
         thread::sleep(Duration::from_millis(150));
         back_to_normal(&control, &mut consumer);
     });
