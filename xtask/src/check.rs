@@ -90,7 +90,7 @@ fn lints() -> Result<()> {
     let deny = clippy::ARGUMENTS;
     shell::run(shell::cargo(&["clippy", "--workspace", "--all-targets"]).args(deny))?;
     // The tests of it are wanted anyway: built, not checked, it is compiled once.
-    shell::run(&mut outsider::cargo("test", &["--locked", "--no-run"])?)?;
+    shell::run(&mut outsider::cargo("test", &["--workspace", "--locked", "--no-run"])?)?;
     // Under this flag other code is compiled: the models, and the shims they run on.
     shell::run(
         shell::cargo(&["clippy", "--package", "linerate-memory", "--tests"])

@@ -13,6 +13,8 @@ mod compiled;
 mod conformance;
 mod dist;
 mod documents;
+#[cfg(test)]
+mod families;
 mod fuzz;
 mod layers;
 mod licences;

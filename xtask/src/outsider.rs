@@ -51,7 +51,9 @@ pub(crate) fn check_lock() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{collections::BTreeSet, fs};
+
+    use toml::Table;
 
     use super::*;
 
@@ -70,13 +72,17 @@ mod tests {
     #[test]
     fn the_code_of_the_page_is_that_of_the_project() {
         let names = [
+            "../../crates/elements/ip/src/tcpudp/tcp_mss_clamp.rs",
             "Cargo.toml",
             "neighbour.click",
-            "src/bin/click.rs",
-            "src/bin/linerate.rs",
+            "programs/Cargo.toml",
+            "programs/src/bin/click.rs",
+            "programs/src/bin/linerate.rs",
+            "programs/tests/programs.rs",
             "src/drop_duplicates.rs",
             "src/failover.rs",
             "src/lib.rs",
+            "src/min_ttl.rs",
             "src/ttl_security.rs",
         ];
         let files = names.map(|name| (name, fs::read_to_string(folder().join(name)).unwrap()));
@@ -91,5 +97,38 @@ mod tests {
                 "{PAGE} has nothing of {name}"
             );
         }
+    }
+    /// Packages that a package of the lock file needs, directly or by others.
+    fn needs(package: &str) -> BTreeSet<String> {
+        let text = fs::read_to_string(folder().join(LOCK)).unwrap();
+        let lock: Table = toml::from_str(&text).unwrap();
+        let packages = lock["package"].as_array().unwrap();
+        let mut found = BTreeSet::new();
+        let mut open = vec![package.to_owned()];
+        while let Some(name) = open.pop() {
+            let package =
+                packages.iter().find(|package| package["name"].as_str() == Some(name.as_str()));
+            let needed = package.and_then(|package| package.get("dependencies")?.as_array());
+            for needed in needed.into_iter().flatten() {
+                // A name, and a version where there are several.
+                let needed = needed.as_str().unwrap().split(' ').next().unwrap();
+                if found.insert(needed.to_owned()) {
+                    open.push(needed.into());
+                }
+            }
+        }
+        found
+    }
+
+    /// Neither the elements nor their tests wait for the library or a program.
+    #[test]
+    fn elements_of_others_need_the_interface_and_the_harness_alone() {
+        let needed = needs("example-elements");
+        assert!(needed.contains("linerate-graph") && needed.contains("linerate-elements-testing"));
+        let ours = needed.iter().filter(|name| name.starts_with("linerate"));
+        let elements: Vec<_> =
+            ours.filter(|name| name.contains("elements") || *name == "linerate").collect();
+        assert_eq!(elements, ["linerate-elements-testing"]);
+        assert!(needs("programs").contains("linerate-elements"));
     }
 }

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_window_must_be_a_number() {
-        let run = Run::new("Idle -> DropDuplicates(many) -> Discard").with(crate::CLASSES);
+        let run = Run::new("Packets(00) -> DropDuplicates(many) -> Collect").with(crate::CLASSES);
         let errors = run.refused();
         assert!(errors.ends_with("\n  WINDOW: invalid number\n"), "{errors}");
     }

@@ -72,9 +72,8 @@ mod tests {
     #[test]
     fn the_second_input_passes_once_the_first_is_silent() {
         let mut run = Run::new(
-            "TimedSource(0.1s, a, LIMIT 3) -> f :: Failover(1s) -> Counter -> c :: Collect;
-             TimedSource(0.1s, b) -> [1] f;
-             Script(wait 1.55s, stop)",
+            "Packets(61 61 61, INTERVAL 0.1s, STOP false) -> f :: Failover(1s) -> c :: Collect;
+             Packets(62 62 62 62 62 62 62 62 62 62 62 62 62 62 62, INTERVAL 0.1s) -> [1] f",
         )
         .with(crate::CLASSES);
         run.run();

@@ -9,11 +9,3 @@ use linerate_graph::Class;
 
 /// All of them.
 pub const CLASSES: &[&Class] = &[&drop_duplicates::CLASS, &failover::CLASS, &ttl_security::CLASS];
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn all_are_documented() {
-        linerate_elements_testing::assert_documented(crate::CLASSES);
-    }
-}

@@ -145,7 +145,7 @@ fn unprivileged_tests(args: &Args, summary: &mut Summary, programs: &[Program], 
 /// Builds and tests the project of an outsider.
 fn outsider_tests() -> Result<Command> {
     outsider::check_lock()?;
-    outsider::cargo("test", &["--locked", "--no-fail-fast"])
+    outsider::cargo("test", &["--workspace", "--locked", "--no-fail-fast"])
 }
 
 /// Runs the ignored tests, in their passes.

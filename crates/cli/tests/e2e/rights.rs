@@ -16,10 +16,22 @@ use std::{
     time::Duration,
 };
 
-use linerate_elements_testing::Run;
+use linerate_elements_testing::{RunWith, TestLibrary};
+use linerate_graph::Library;
 use linerate_testlab::{Lab, Namespace, Running, wait_until};
 
 use crate::support::{LINERATE, Scratch, TIMEOUT};
+
+/// A run with the whole library.
+type Run = RunWith<Whole>;
+
+struct Whole;
+
+impl TestLibrary for Whole {
+    fn library() -> Library {
+        linerate_elements::library()
+    }
+}
 
 /// A user that the program does not run as.
 const NOBODY: u32 = 65534;

@@ -8,6 +8,8 @@ mod information;
 mod packets;
 mod standard;
 mod switching;
+#[cfg(test)]
+mod testing;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] =

@@ -406,7 +406,9 @@ mod tests {
     use std::fs;
 
     use crate::test_files::data;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     #[test]
     fn files_are_those_of_click() {

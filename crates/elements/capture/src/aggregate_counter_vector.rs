@@ -210,7 +210,7 @@ impl Element for AggregateCounterVector {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const SOURCE: &str = "FromIPSummaryDump(STOP true, FIELDS aggregate count ip_len,
         DATA \"1 1 30\n5 3 31\n1 1 32\n4294967295 1 33\n\")";

@@ -193,7 +193,7 @@ impl Element for AggregateFilter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     use super::*;
 

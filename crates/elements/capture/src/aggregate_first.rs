@@ -94,7 +94,7 @@ impl Step<Reads, Reason> for AggregateFirst {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn one_of_each_passes() {

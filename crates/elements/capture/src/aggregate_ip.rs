@@ -152,7 +152,9 @@ mod tests {
     use std::fs;
 
     use crate::test_files::data;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     /// Values are those of Click for the same capture.
     #[test]

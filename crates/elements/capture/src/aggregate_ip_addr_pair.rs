@@ -212,7 +212,9 @@ impl Element for AggregateIpAddrPair {
 mod tests {
     use std::fs;
 
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     /// Aggregate and paint of each packet.
     fn numbered(arguments: &str, frame_limit: usize, packets: &str) -> String {

@@ -533,7 +533,9 @@ mod tests {
     use std::fs;
 
     use crate::test_files::data;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     const FIELDS: &str = "aggregate paint ip_src sport ip_dst dport ip_id ip_fragoff ip_proto";
 

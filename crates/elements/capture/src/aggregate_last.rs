@@ -251,7 +251,9 @@ impl Element for AggregateLast {
 mod tests {
     use std::fs;
 
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     const PACKETS: &str = "1 5 30\n2 1 31\n3 5 32\n4 4294967295 33\n5 5 34\n6 1 35\n7 0 36";
 

@@ -209,7 +209,7 @@ impl Element for AggregatePacketCounter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The packet numbers are ports that `GetIPAddress` copies into the annotation.
     #[test]

@@ -68,7 +68,7 @@ impl Step<Writes, Reason> for EraseIpPayload {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// An IPv4 header of that protocol and fragment offset.
     fn header(protocol: u8, fragment: u16) -> String {

@@ -437,7 +437,9 @@ mod tests {
     use std::fs;
 
     use crate::test_files::capture;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     #[test]
     fn read_captures_are_written_byte_for_byte() {

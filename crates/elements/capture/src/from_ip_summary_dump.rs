@@ -580,7 +580,9 @@ mod tests {
     use std::fs;
 
     use crate::test_files::data;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     /// The records of a capture file: header and bytes of each.
     fn records(file: &[u8]) -> Vec<Vec<u8>> {

@@ -38,6 +38,8 @@ mod store_udp_time_seq_record;
 mod summary;
 #[cfg(test)]
 mod test_files;
+#[cfg(test)]
+mod testing;
 mod time_filter;
 mod time_range;
 mod to_dump;

@@ -77,7 +77,7 @@ impl Step<Writes, Reason> for StoreTimestamp {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn times_are_written_over_bytes_and_behind_them() {

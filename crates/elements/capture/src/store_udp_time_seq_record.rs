@@ -173,7 +173,7 @@ impl Element for StoreRecord {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Records of packets that pass two, a tenth of a second apart; simulated time begins at
     /// 10^9 seconds.
@@ -183,7 +183,7 @@ mod tests {
             let mut run = Run::new(
                 "InfiniteSource(DATA \\<ff>, LENGTH 22, LIMIT 3, STOP true)
                     -> UDPIPEncap(10.0.1.1, 6667, 20.0.0.2, 6667)
-                    -> EtherEncap(0x0800, 00:04:23:D0:93:63, 00:17:cb:0d:f8:db)
+                    -> Unstrip(14)
                     -> a :: StoreUDPTimeSeqRecord(OFFSET 14) -> Queue -> DelayUnqueue(100ms)
                     -> b :: StoreUDPTimeSeqRecord(14, DELTA true) -> Strip(14) -> CheckIPHeader
                     -> CheckUDPHeader -> c :: Collect; DriverManager(wait_stop, wait 1s)",

@@ -214,7 +214,7 @@ impl Element for TimeFilter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Packets of 1, 2, .. 9 s.
     const SOURCE: &str = "FromIPSummaryDump(STOP true, FIELDS ts ip_len,

@@ -85,7 +85,7 @@ impl Element for TimeRange {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_earliest_and_the_latest() {

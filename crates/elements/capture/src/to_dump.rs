@@ -295,7 +295,9 @@ mod tests {
     use std::fs;
 
     use crate::test_files::capture;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     #[test]
     fn packets_of_two_workers_are_in_one_file() {

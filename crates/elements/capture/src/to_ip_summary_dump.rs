@@ -372,7 +372,9 @@ mod tests {
 
     use super::date;
     use crate::test_files::data;
-    use linerate_elements_testing::{Run, Scratch};
+    use linerate_elements_testing::Scratch;
+
+    use crate::testing::Run;
 
     /// Dumps the packets of a capture with the fields of a dump that Click
     /// has written.

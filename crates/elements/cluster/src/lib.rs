@@ -11,6 +11,8 @@ mod place;
 mod sharing;
 mod socket;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod weights;
 

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::testing::Run;
 use linerate_client::{Access, ClientError, Connection, Consumer, Reason, Verdict};
-use linerate_elements_testing::Run;
 use linerate_graph::{Class, Context, Control, Element};
 
 /// A name for a socket that no other test has.
@@ -49,11 +49,6 @@ fn all(mut consumer: Consumer) -> Vec<Vec<u8>> {
             packets.extend(consumer.packets().map(<[u8]>::to_vec));
         }
     }
-}
-
-#[test]
-fn all_are_documented() {
-    linerate_elements_testing::assert_documented(super::CLASSES);
 }
 
 #[test]

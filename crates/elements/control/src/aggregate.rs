@@ -84,7 +84,7 @@ impl Element for HandlerAggregate {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn figures_of_several_elements_become_one() {

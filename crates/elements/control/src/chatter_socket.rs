@@ -460,7 +460,7 @@ mod tests {
 
     use linerate_graph::Control;
 
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -9,6 +9,8 @@ mod poke;
 mod proxy;
 mod script;
 mod socket;
+#[cfg(test)]
+mod testing;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];

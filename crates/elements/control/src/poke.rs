@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn directives_are_carried_out_in_time() {

@@ -61,7 +61,7 @@ impl Element for HandlerProxy {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn handlers_of_others_are_its_own() {

@@ -8,13 +8,33 @@ use std::{
     time::Duration,
 };
 
-use linerate_graph::Control;
-use linerate_memory::FRAME_DEFAULT;
+use linerate_graph::{Class, Context, Control, Element};
+use linerate_memory::{FRAME_DEFAULT, Frame};
 use linerate_testlab::{Lab, Namespace, wait_until};
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Fails at a packet without a time.
+pub(super) const TIMESTAMPED: Class = Class {
+    name: "Timestamped",
+    ports: "1/1",
+    annotates: true,
+    make: |_| Box::new(Timestamped),
+    ..Class::here()
+};
+
+struct Timestamped;
+
+impl Element for Timestamped {
+    fn push(&mut self, cx: &mut Context, _: usize, frame: &mut Frame) {
+        let arena = cx.pool.arena();
+        for meta in frame.slots_mut().iter_mut().filter_map(|slot| arena.meta_mut(slot)) {
+            assert_ne!(meta.timestamp, 0);
+        }
+    }
+}
 
 /// Runs a configuration in a namespace while `meanwhile` does something, then
 /// reads handlers of it.
@@ -378,8 +398,8 @@ fn packets_of_the_stack_carry_a_time_stamp() {
         let lab = Lab::new();
         let space = lab.namespace("t");
         let text = format!(
-            "{element} -> Classifier({protocol}) -> t :: TimeFilter(START 1) -> d :: DropBroadcasts
-                -> c :: Counter -> Discard; t[1] -> none :: Counter -> Discard"
+            "{element} -> Classifier({protocol}) -> Timestamped -> d :: DropBroadcasts
+                -> c :: Counter -> Discard"
         );
         let sends = |control: &Control| {
             space.enter(|| {
@@ -388,8 +408,7 @@ fn packets_of_the_stack_carry_a_time_stamp() {
             });
             assert!(wait_until(|| count(control, "c") > 0, PATIENCE));
         };
-        let (answers, _) = run_in(&space, &text, sends, &["none.count"]);
-        assert_eq!(answers, ["0"], "{element}");
+        run_in(&space, &text, sends, &[]);
     }
 }
 

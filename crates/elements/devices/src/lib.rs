@@ -23,6 +23,8 @@ mod port_users;
 mod rx_queue;
 mod socket;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod to_port;
 mod tunnel;

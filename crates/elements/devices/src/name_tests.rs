@@ -1,6 +1,6 @@
 //! Devices by the names of other frameworks.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const SOON: &str = "DriverManager(wait 20ms, stop)";
 

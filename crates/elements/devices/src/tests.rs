@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 /// A directory of a test's own, removed when it is over.
 pub(super) struct Scratch(PathBuf);
@@ -90,8 +90,7 @@ fn a_capture_passes_through_byte_for_byte_with_its_times() {
     assert_eq!(fs::read(from).unwrap(), fs::read(to).unwrap());
 }
 
-/// Broadcast, multicast and unicast packets, as often each. Click's `FromDump` leaves all of them
-/// without a type.
+/// Broadcast, multicast and unicast packets, as often each.
 #[test]
 fn ports_say_how_packets_were_addressed() {
     let scratch = Scratch::new("types");
@@ -106,7 +105,6 @@ fn ports_say_how_packets_were_addressed() {
             (format!("FromPort(pcap:{file}, STOP true)"), "10"),
             (format!("FromPort(pcap:{file}, BURST 4, STOP true)"), "10"),
             (format!("FromDevice(pcap:{file}) -> Counter(COUNT_CALL 30 stop)"), "10"),
-            (format!("FromDump({file}, STOP true)"), "30"),
         ] {
             let text = format!("{source} -> DropBroadcasts -> c :: Counter -> Discard");
             let mut run = Run::new(&text).frame_limit(frame_limit);
@@ -120,8 +118,9 @@ fn ports_say_how_packets_were_addressed() {
 fn only_packets_the_filter_accepts_are_received_and_counted() {
     let scratch = Scratch::new("bpf");
     let file = scratch.file("a.pcap");
+    let udp = "4500001c 00000000 40110000 0a000001 0a000002 00050035 00080000";
     Run::new(&format!(
-        "InfiniteSource(LIMIT 30) -> UDPIPEncap(10.0.0.1, 5, 10.0.0.2, 53)
+        "InfiniteSource(DATA \\<{udp}>, LIMIT 30)
             -> EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out :: ToPort(pcap:{file});
          InfiniteSource(LIMIT 20) -> EtherEncap(0x88b5, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out; {SOON}"
     ))
@@ -284,21 +283,6 @@ fn only_ip_packets_leave_by_the_first_output() {
     let lengths: Vec<String> = run.read("c.lengths").lines().map(Into::into).collect();
     // The three sources have taken turns.
     assert_eq!(lengths, ["20", "20", "19"].repeat(5));
-}
-
-/// As Click's: how much longer packets were is known behind it.
-#[test]
-fn the_length_beyond_a_snap_length_is_known() {
-    let scratch = Scratch::new("cut");
-    let (from, to) = (scratch.file("a.pcap"), scratch.file("b.pcap"));
-    Run::new(&format!("InfiniteSource(LENGTH 100, LIMIT 3, STOP true) -> ToPort(pcap:{from})"))
-        .run();
-    Run::new(&format!("FromDevice(pcap:{from}, SNAPLEN 20) -> ToDump({to}); {SOON}")).run();
-    let mut reader = linerate_port::pcap::Reader::open(&to).unwrap();
-    for _ in 0..3 {
-        let record = reader.next().unwrap().expect("three packets");
-        assert_eq!((record.data.len(), record.orig_len), (20, 100));
-    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Step<Reads, Reason> for BpduGuard {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn only_reserved_addresses_are_kept_out() {

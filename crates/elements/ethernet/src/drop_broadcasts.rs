@@ -70,7 +70,7 @@ impl Step<Reads, Reason> for DropBroadcasts {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn only_packets_to_one_station_pass() {

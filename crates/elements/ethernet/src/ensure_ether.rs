@@ -100,7 +100,7 @@ impl Element for EnsureEther {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn ip_packets_have_a_header_afterwards() {

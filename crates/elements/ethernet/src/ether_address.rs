@@ -154,7 +154,7 @@ impl Step<Writes, Reason> for StoreEtherAddress {
 }
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const PACKETS: &str = "010203040506070809101112aaaa 111213141516171819202122bb 3132333435";
 

@@ -93,7 +93,7 @@ impl Element for EtherEncap {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_header_is_in_front() {

@@ -32,7 +32,7 @@ impl Step for EtherMirror {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn addresses_are_swapped_and_short_packets_left() {

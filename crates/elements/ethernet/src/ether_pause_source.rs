@@ -181,7 +181,7 @@ impl Element for PauseSource {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Addresses, the type 8808, operation 1, and the time of 390 (IEEE 802.3).
     fn pause(destination: &str) -> String {

@@ -98,7 +98,7 @@ impl Element for EtherRewrite {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn addresses_are_set_where_the_header_is() {

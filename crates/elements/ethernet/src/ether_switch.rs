@@ -255,7 +255,7 @@ pub(super) fn write(
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Packets as `DESTINATION SOURCE` of one digit each.
     fn packets(pairs: &str) -> String {

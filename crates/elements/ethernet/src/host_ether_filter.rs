@@ -81,7 +81,7 @@ impl Step<Writes, Reason> for HostEtherFilter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn own_and_others_packets_are_filtered_as_asked() {

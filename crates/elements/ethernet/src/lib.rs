@@ -25,6 +25,8 @@ mod set_packet_type;
 mod set_vlan_anno;
 mod span_tree;
 mod tag;
+#[cfg(test)]
+mod testing;
 mod vlan_decap;
 mod vlan_encap;
 mod vlan_switch;

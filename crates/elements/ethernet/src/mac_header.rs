@@ -62,7 +62,7 @@ impl Step for MarkMacHeader {
 }
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_network_header_is_behind_a_length() {

@@ -57,7 +57,7 @@ impl Step for SetPacketType {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_packet_type_decides_for_drop_broadcasts() {

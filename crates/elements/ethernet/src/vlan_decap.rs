@@ -154,7 +154,7 @@ impl Step<Reads, StripReason> for Strip {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_without_tag_are_told_apart() {

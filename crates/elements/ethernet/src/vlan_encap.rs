@@ -279,7 +279,7 @@ impl Element for Ether {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const PLAIN: &str = "0101010101010202020202020800aabb";
 

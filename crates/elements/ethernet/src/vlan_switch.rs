@@ -335,7 +335,7 @@ impl Element for VlanSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const A: &str = "02000000000a";
     const B: &str = "02000000000b";

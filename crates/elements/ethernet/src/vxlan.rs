@@ -273,7 +273,7 @@ mod tests {
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
     use super::*;
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn bytes_of(hex: &str) -> Vec<u8> {
         let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();

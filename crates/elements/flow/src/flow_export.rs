@@ -256,7 +256,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// IPv4 and UDP to a port, with 8 bytes.
     fn udp(port: u16) -> String {

@@ -22,11 +22,3 @@ const FAMILY: &str = "flow";
 pub const FAMILIES: &[&[&Class]] = &[CLASSES];
 
 const CLASSES: &[&Class] = &[&flow_switch::CLASS, &open_flow::CLASS, &flow_export::CLASS];
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn all_are_documented() {
-        linerate_elements_testing::assert_documented(crate::CLASSES);
-    }
-}

@@ -1,16 +1,33 @@
-//! Shared parts of the elements' tests: a controller, and a guard that ends a run.
+//! Shared parts of the elements' tests: their library, a controller, and a guard that ends a run.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_elements_testing::library;
-use linerate_graph::{Control, lang::Globals, load};
+use linerate_elements_testing::{RunWith, TestLibrary, from_families};
+use linerate_graph::{Control, Library, lang::Globals, load};
 use linerate_openflow::wire::{
     Action, Config, ConfigFlags, Hello, Instruction, Match, Message, PacketOut, PortNumber, Stream,
     Version,
 };
+
+/// A run with the elements of this crate, and those that its tests put around them.
+pub(crate) type Run = RunWith<Tested>;
+
+#[derive(Debug)]
+pub(crate) struct Tested;
+
+impl TestLibrary for Tested {
+    fn library() -> Library {
+        from_families([
+            crate::FAMILIES,
+            linerate_elements_basic::FAMILIES,
+            linerate_elements_control::FAMILIES,
+            linerate_elements_queueing::FAMILIES,
+        ])
+    }
+}
 
 const VERSION: Version = Version::V13;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -102,6 +119,6 @@ pub(crate) fn packet(first: u8) -> Vec<u8> {
 /// Replaces the configuration.
 pub(crate) fn replace(control: &Control, text: &str) {
     let mut loader = |_: &str, _: &str| Err(None);
-    let loaded = load("config", text, &library(), &Globals::default(), &mut loader);
+    let loaded = load("config", text, &Run::library(), &Globals::default(), &mut loader);
     control.replace(loaded.plan.expect("a plan")).expect("it can be replaced");
 }

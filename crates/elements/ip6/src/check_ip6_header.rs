@@ -162,7 +162,7 @@ impl HeaderKernel<WORDS> for CheckIp6Header {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     use super::*;
 

@@ -17,6 +17,8 @@ mod ip6_mirror;
 mod ip6_print;
 mod mark_ip6_header;
 mod set_ip6_dscp;
+#[cfg(test)]
+mod testing;
 mod translation;
 mod udp_ip6_encap;
 

@@ -144,7 +144,7 @@ impl Element for UdpIp6Encap {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Asserts that the words of datagrams and pseudo-headers sum up to all ones.
     fn assert_sums(packets: &str) {

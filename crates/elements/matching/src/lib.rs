@@ -9,6 +9,8 @@ use linerate_graph::Class;
 mod classifying;
 mod decision;
 mod filtering;
+#[cfg(test)]
+mod testing;
 
 pub use filtering::Expression;
 

@@ -127,7 +127,7 @@ impl Element for AverageCounter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn counts_and_the_rate_of_one_millisecond() {

@@ -158,7 +158,7 @@ impl Element for CounterGroups {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn every_group_has_its_counts() {

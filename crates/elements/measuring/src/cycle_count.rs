@@ -200,7 +200,7 @@ impl Element for RoundTripCycleCount {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn cycles_between_two_points_add_up() {

@@ -80,7 +80,7 @@ impl Element for CycleLoad {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_pass_and_cycles_can_be_set() {

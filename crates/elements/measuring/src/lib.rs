@@ -13,6 +13,8 @@ mod memory_load;
 mod print;
 mod progress_bar;
 mod record_timestamp;
+#[cfg(test)]
+mod testing;
 mod timestamp_accum;
 mod timestamp_diff;
 

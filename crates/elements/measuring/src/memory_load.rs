@@ -142,7 +142,7 @@ impl Element for MemoryLoad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_circle_visits_every_line() {

@@ -200,7 +200,7 @@ impl Element for Print {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const SOURCE: &str = "InfiniteSource(LIMIT 2, STOP true, DATA \
         \\<6162636420656667680a01696a6b6c6d6e6f707172737475767778>)";

@@ -413,7 +413,7 @@ impl Element for ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn bar(size: Option<f64>, banner: &str) -> Bar {
         Bar {

@@ -109,7 +109,7 @@ impl Element for TimestampAccum {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn times_add_up() {

@@ -278,7 +278,7 @@ impl Element for TimestampDiff {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Five packets, one a millisecond, that wait until 100 ms after the start.
     fn measured(record: &str, diff: &str, frame_limit: usize) -> Run {

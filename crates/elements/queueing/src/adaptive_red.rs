@@ -39,7 +39,7 @@ fn adaptive(make: &mut ElementBuilder<'_>) -> Red {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     use super::*;
 

@@ -177,7 +177,7 @@ impl Element for Delay {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn times(config: &str) -> Vec<u64> {
         let mut run = Run::new(&format!(

@@ -149,7 +149,7 @@ impl Element for Drr {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The lengths of the packets in their order.
     fn order(quantum: usize, frame_limit: usize) -> Vec<usize> {

@@ -302,7 +302,7 @@ impl Element for HeldQueue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_oldest_makes_room() {

@@ -25,6 +25,8 @@ mod round_robin_unqueue;
 mod shaper;
 mod stride_sched;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod time_sorted_sched;
 mod timed;

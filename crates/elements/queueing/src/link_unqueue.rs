@@ -211,7 +211,7 @@ impl Element for LinkUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn times(link: &str, limit: usize) -> Vec<u64> {
         let mut run = Run::new(&format!(

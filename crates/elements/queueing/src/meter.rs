@@ -124,7 +124,7 @@ impl Element for Meter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_rate_chooses_the_output() {

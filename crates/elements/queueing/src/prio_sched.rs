@@ -57,7 +57,7 @@ impl Element for Prio {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn the_first_input_goes_first() {

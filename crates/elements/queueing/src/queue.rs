@@ -565,7 +565,7 @@ impl Element for Queue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     use super::*;
 

@@ -111,7 +111,7 @@ impl Element for QueueYankTest {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn said(queue: &str) -> String {
         let text =

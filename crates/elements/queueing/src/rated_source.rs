@@ -196,7 +196,7 @@ impl Element for RatedSource {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn times(source: &str) -> Vec<u64> {
         let mut run = Run::new(&format!("s :: {source} -> c :: Collect"));

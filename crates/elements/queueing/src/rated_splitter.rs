@@ -148,7 +148,7 @@ impl Element for RatedSplitter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn counts(config: &str) -> (String, String) {
         let mut run = Run::new(config);

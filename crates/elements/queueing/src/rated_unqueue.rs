@@ -237,7 +237,7 @@ impl Element for RatedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Returns the times at which packets of a queue come out, in microseconds of simulated time.
     fn times(unqueue: &str, limit: usize, seconds: f64) -> Vec<u64> {

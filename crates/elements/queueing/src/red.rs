@@ -403,7 +403,7 @@ impl Element for Red {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Click's answer: packets dropped by a full queue do not make it longer.
     #[test]

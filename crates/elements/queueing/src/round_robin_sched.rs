@@ -73,7 +73,7 @@ impl Element for RoundRobin {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Returns the input of each packet, of three with 300, 5 and 40 packets.
     fn order(frame_limit: usize) -> String {

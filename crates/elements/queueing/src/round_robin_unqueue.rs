@@ -132,7 +132,7 @@ impl Element for RoundRobinUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The order in which packets of two queues leave.
     fn order(arguments: &str, frame_limit: usize) -> String {

@@ -138,7 +138,7 @@ impl Element for Shaper {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn times(shaper: &str, seconds: f64) -> Vec<u64> {
         let mut run = Run::new(&format!(

@@ -96,7 +96,7 @@ impl Element for Stride {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn order(tickets: &str, frame_limit: usize) -> String {
         let mut run = Run::new(&format!(

@@ -1,6 +1,6 @@
 //! Schedulers in front of queues that sources fill as fast as they are emptied.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 /// Returns the input of each of the first thousand packets, of three: one whose queue is small, one
 /// that ends after 150 packets, and a third.

@@ -224,7 +224,7 @@ impl Element for TimeSorted {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn streams_become_one_in_the_order_of_time() {

@@ -219,7 +219,7 @@ impl Element for TimedSink {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn a_packet_per_interval() {

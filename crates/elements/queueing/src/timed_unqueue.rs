@@ -121,7 +121,7 @@ impl Element for TimedUnqueue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Arrival times in milliseconds, as in Click's simulated time.
     #[test]

@@ -119,7 +119,7 @@ impl Element for Unqueue2 {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// A queue of 900, and one of 10 behind it from which nothing is taken.
     fn moved(arguments: &str, frame_limit: usize) -> (String, String, String) {

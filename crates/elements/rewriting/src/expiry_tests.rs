@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use linerate_elements_testing::{Run, Scratch};
+use linerate_elements_testing::Scratch;
+
+use crate::testing::Run;
 
 const INSIDE: &str = "10.0.0.2, 5000, 2.0.0.2, 53";
 const OUTSIDE: &str = "2.0.0.2, 53, 1.0.0.1, 1024";

@@ -36,7 +36,7 @@ fn check(make: &mut ElementBuilder<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The flows of two rewriters, which get every second one of twelve.
     fn tables(rewriter: &str, names: &str, frame_limit: usize) -> [String; 2] {

@@ -53,6 +53,8 @@ mod source_ip_hash_mapper;
 mod spec;
 mod table;
 mod tcp_rewriter;
+#[cfg(test)]
+mod testing;
 mod times;
 mod udp_rewriter;
 #[cfg(test)]

@@ -28,7 +28,7 @@ fn set(ports: u16, mode: &str, capacity: usize) -> FlowSet {
     let plan = linerate_graph::load(
         "config",
         "Idle -> Discard",
-        &linerate_elements::library(),
+        &crate::testing::Run::library(),
         &linerate_graph::lang::Globals::default(),
         &mut |_: &str, _: &str| Err(None),
     );

@@ -3,7 +3,9 @@
 
 use std::{fmt::Write as _, fs};
 
-use linerate_elements_testing::{Run, Scratch};
+use linerate_elements_testing::Scratch;
+
+use crate::testing::Run;
 
 /// Packets of each flow.
 const TRAIN: u32 = 12;

@@ -8,6 +8,8 @@ use linerate_graph::Class;
 
 mod ipsec;
 mod routing;
+#[cfg(test)]
+mod testing;
 
 /// The classes of its families.
 pub const FAMILIES: &[&[&Class]] = &[ipsec::CLASSES, routing::CLASSES];

@@ -442,12 +442,13 @@ fn scattered() -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::{Run, library};
+    use crate::testing::Run;
 
     #[test]
     fn all_tests_pass_here() {
         let mut checks = 0;
-        for class in library().iter().filter(|class| class.description == super::CHECK.description)
+        for class in
+            Run::library().iter().filter(|class| class.description == super::CHECK.description)
         {
             let mut run = Run::new(&format!("{}; Script(stop)", class.name));
             run.run();

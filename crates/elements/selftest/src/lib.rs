@@ -11,6 +11,8 @@ mod checks;
 mod neighborhood_test;
 mod notifier_debug;
 mod random_seed;
+#[cfg(test)]
+mod testing;
 mod timer_test;
 
 /// The family's name.

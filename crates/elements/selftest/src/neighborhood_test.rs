@@ -124,7 +124,7 @@ impl Element for NeighborhoodTest {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Answers of the handlers, lines as words.
     fn answers(graph: &str, handlers: &[&str]) -> Vec<String> {

@@ -137,7 +137,7 @@ fn says_yes(cx: &mut Context, queue: usize, packets: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn queues_tell_of_packets_and_of_room() {

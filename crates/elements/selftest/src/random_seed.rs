@@ -35,7 +35,7 @@ fn prepare(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// How many of 1,000 packets go each way.
     fn split(seed: &str) -> [String; 2] {

@@ -142,7 +142,7 @@ impl Element for TimerTest {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn timers_fire_in_order_and_can_be_moved() {

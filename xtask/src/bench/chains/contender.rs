@@ -8,10 +8,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
+use linerate_bench_chains::delivered;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-
-use super::cases::delivered;
 
 /// The user-level program of Click or FastClick, `NAME=PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]

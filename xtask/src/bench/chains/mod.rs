@@ -10,7 +10,6 @@
 //! has the time of all threads. User time alone would be a guess: the kernel tells it from system time by
 //! where it finds a program at ticks of its clock.
 
-mod cases;
 mod contender;
 mod cost;
 
@@ -20,12 +19,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use linerate_bench_chains::{CHAINS, Chain, Setting};
 use linerate_host::machine::pin_current_thread;
 use linerate_memory::clock::cycles_per_second;
 use linerate_testlab::programs;
 use serde_json::{Value, json};
 
-use self::cases::{CHAINS, Chain, Setting};
 use self::contender::{Contender, PeerProgram, contenders};
 use self::cost::{COPIES, Runs};
 use super::baseline::{Baseline, Figure};
@@ -372,8 +371,6 @@ fn pair(figure: Option<Figure>, digits: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
-
     use super::*;
 
     fn cost(best: f64, median: f64, instructions: f64) -> Cost {
@@ -409,24 +406,5 @@ mod tests {
         let json = costs[1].json("click", &costs[0], None);
         assert_eq!(json["ours_over"], json!({ "best": 0.5, "median": 0.25 }));
         assert_eq!((&json["multiple"], &json["refused"]), (&Value::Null, &Value::Null));
-    }
-
-    /// Simulated time goes on after the end of the source, so that packets held by queues arrive,
-    /// too.
-    #[test]
-    fn every_chain_delivers_all_packets() {
-        for chain in CHAINS {
-            for (copies, limit) in [(1, 1), (1, 256), (COPIES, 1), (COPIES, 256)] {
-                let setting = Setting { copies, packets: 600, burst: 256 };
-                let text = chain.configuration(setting);
-                let text = text.replace("wait_stop,", "wait_stop, wait 1s,");
-                let mut run = Run::new(&text).frame_limit(limit);
-                assert_eq!(run.refused(), "", "{}", chain.name);
-                run.run();
-                let output = run.output();
-                let found = cases::delivered(&output);
-                assert_eq!(found, Some(600), "{} at {limit}: {output}", chain.name);
-            }
-        }
     }
 }

@@ -112,7 +112,7 @@ fn define(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn wrong_addresses_are_refused() {

@@ -55,7 +55,7 @@ fn check(make: &mut ElementBuilder<'_>, _: &mut ElementStatements) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn wrong_alignments_are_refused() {

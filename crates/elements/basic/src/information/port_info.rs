@@ -56,7 +56,7 @@ fn define(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn wrong_ports_are_refused() {

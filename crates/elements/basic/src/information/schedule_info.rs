@@ -42,7 +42,7 @@ fn say(make: &mut ElementBuilder<'_>, said: &mut ElementStatements) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn wrong_schedules_are_refused() {

@@ -84,7 +84,7 @@ fn say_one(
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn impossible_threads_are_refused() {

@@ -86,7 +86,7 @@ impl Step<Reads, Reason> for Align {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn bytes_stay_the_same() {

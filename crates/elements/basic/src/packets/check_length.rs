@@ -45,7 +45,7 @@ impl Step<Reads, Reason> for CheckLength {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn longer_packets_go_elsewhere() {

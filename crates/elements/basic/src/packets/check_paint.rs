@@ -44,7 +44,7 @@ impl Step<Reads, Reason> for CheckPaint {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn other_colours_are_dropped_or_leave_by_output_1() {

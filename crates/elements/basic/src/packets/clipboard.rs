@@ -175,7 +175,7 @@ impl Element for Clipboard {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn bytes_move_inside_a_packet_that_comes_round() {

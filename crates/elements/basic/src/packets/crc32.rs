@@ -142,7 +142,7 @@ impl Step<Reads, CheckReason> for CheckCrc32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The check value of the catalogue of CRCs, and a byte at a time.
     #[test]
@@ -185,24 +185,6 @@ mod tests {
             assert_eq!(run.read("c.packets"), "\n313233343536373839");
             assert_eq!(run.output(), "CRC32 failed, len 13\nCRC32 failed, len 3\n");
             assert_eq!(run.read("k.drops"), "2\twrong CRC\n");
-        }
-    }
-
-    /// As Click 2.1 does: each message where its packet is.
-    #[test]
-    fn messages_are_in_the_order_of_packets() {
-        for frame_limit in [1, 7, 256] {
-            let mut run = Run::new(
-                "Packets(ffffffff 010203) -> Print(a) -> CheckCRC32 -> Print(b) -> SetCRC32
-                    -> StoreData(0, X) -> CheckCRC32 -> Discard",
-            )
-            .frame_limit(frame_limit);
-            run.run();
-            assert_eq!(
-                run.output(),
-                "a:    4 | ffffffff\nb:    0\nCRC32 failed, len 4\n\
-                 a:    3 | 010203\nCRC32 failed, len 3\n"
-            );
         }
     }
 }

@@ -28,7 +28,7 @@ impl Element for ErrorElement {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn it_is_never_run() {

@@ -37,7 +37,7 @@ fn say(make: &mut ElementBuilder<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// As Click 2.1 prints, which however refuses a warning as it does an
     /// error.

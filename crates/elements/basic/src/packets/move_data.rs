@@ -67,7 +67,7 @@ impl Step<Writes, Reason> for MoveData {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn bytes_are_copied_where_there_is_room() {

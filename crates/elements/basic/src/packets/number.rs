@@ -263,7 +263,7 @@ impl Element for CheckNumberPacket {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_carry_their_number_and_grow_for_it() {

@@ -65,7 +65,7 @@ impl Step<Writes, Reason> for Pad {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn short_packets_grow_and_long_ones_stay() {

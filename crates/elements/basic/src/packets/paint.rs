@@ -94,7 +94,7 @@ impl Step for SetAnnoByte {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn copies_have_colours_of_their_own() {

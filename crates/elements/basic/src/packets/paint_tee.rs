@@ -78,7 +78,7 @@ impl Element for PaintTee {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// As Click 2.1 does.
     #[test]

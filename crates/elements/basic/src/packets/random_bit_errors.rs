@@ -181,7 +181,7 @@ impl Element for RandomBitErrors {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn packets(config: &str, frame_limit: usize) -> String {
         let mut run = Run::new(&format!(

@@ -128,7 +128,7 @@ impl Element for RandomSample {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// With a fixed seed: 4000 draws, 1000 with a standard deviation of 27.
     #[test]

@@ -80,7 +80,7 @@ impl Step<Reads, Reason> for Resize {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn either_end_grows_or_shrinks() {

@@ -125,7 +125,7 @@ impl Step<Writes, UnstripReason> for UnstripAnno {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const PACKETS: &str = "6162633b64 3b3b65 666768 -";
 

@@ -72,7 +72,7 @@ fn copy(to: &mut [u8], from: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn bytes_are_replaced_up_to_the_end() {

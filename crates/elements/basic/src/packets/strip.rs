@@ -43,7 +43,7 @@ impl Element for Strip {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn bytes_go_off_the_front() {

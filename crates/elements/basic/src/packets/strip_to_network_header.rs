@@ -46,7 +46,7 @@ impl Step<Reads> for StripToNetworkHeader {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_begin_with_their_network_header() {

@@ -247,7 +247,7 @@ impl Step for Adjust {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Returns the first timestamp, seen by a `SetTimestampDelta` at the end.
     fn time_after(path: &str) -> String {

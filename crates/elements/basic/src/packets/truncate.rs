@@ -72,7 +72,7 @@ impl Step<Reads, NoBuffer> for Truncate {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_are_cut_and_made_as_long_again() {

@@ -49,7 +49,7 @@ impl Element for Unstrip {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn stripped_bytes_come_back() {

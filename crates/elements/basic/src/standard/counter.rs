@@ -221,7 +221,7 @@ impl Element for Counter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn counts_packets_and_bytes() {

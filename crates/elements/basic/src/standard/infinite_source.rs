@@ -284,7 +284,7 @@ impl Element for InfiniteSource {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn random_packets_differ_and_have_the_length() {

@@ -129,7 +129,7 @@ impl Element for Null {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_in_a_circle_do_not_hold_the_worker_for_ever() {

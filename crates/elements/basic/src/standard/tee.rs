@@ -58,7 +58,7 @@ impl Element for Tee {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// As in Click, which says nothing more about one that is empty.
     #[test]

@@ -129,7 +129,7 @@ impl Element for Unqueue {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn no_more_than_the_limit() {

@@ -59,36 +59,3 @@ impl Element for Block {
         Ok(String::new())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use linerate_elements_testing::Run;
-
-    /// The rate is where the aggregate is.
-    const TEXT: &str =
-        "FromIPSummaryDump(STOP true, FIELDS aggregate, DATA \"1\n5\n6\n4000000000\n0\n\")
-            -> b :: Block(5) -> a :: AggregateCounter -> Discard; b [1] -> c :: Counter -> Discard;";
-
-    #[test]
-    fn rates_above_the_threshold_go_elsewhere() {
-        for frame_limit in [1, 7, 256] {
-            for (threshold, passed) in [("5", 4), ("0", 5), ("-1", 1), ("7", 5)] {
-                let mut run = Run::new(TEXT).frame_limit(frame_limit);
-                run.write("b.thresh", threshold).unwrap();
-                run.run();
-                assert_eq!(run.read("c.count"), (5 - passed).to_string(), "{threshold}");
-                assert_eq!(run.read("b.thresh"), threshold);
-            }
-        }
-    }
-
-    #[test]
-    fn wrong_thresholds_are_refused() {
-        let mut run = Run::new(TEXT);
-        for (value, error) in
-            [("x", "not an integer"), ("1, 2", "expecting 1 integer"), ("", "expecting 1 integer")]
-        {
-            assert_eq!(run.write("b.thresh", value).unwrap_err().to_string(), error, "{value}");
-        }
-    }
-}

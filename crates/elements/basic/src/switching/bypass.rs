@@ -89,7 +89,7 @@ impl Element for Bypass {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn counts(run: &mut Run) -> (String, String) {
         (run.read("way.count"), run.read("end.count"))

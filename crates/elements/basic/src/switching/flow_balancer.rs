@@ -210,7 +210,7 @@ impl Element for FlowBalancer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// UDP from 10.0.0.`host` port `port` to 10.0.1.1 port 53, or back.
     fn udp(host: u8, port: u16, back: bool) -> Vec<u8> {

@@ -66,7 +66,7 @@ impl Element for HashSwitch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The outputs of Click 2.1 for these packets.
     #[test]

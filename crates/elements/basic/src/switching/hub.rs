@@ -39,7 +39,7 @@ impl Element for Hub {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn all_get_a_copy_but_the_port_it_came_from() {

@@ -80,7 +80,7 @@ impl Element for InputSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn only_one_input_counts() {

@@ -72,7 +72,7 @@ impl Element for PaintSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn paints_are_outputs_and_255_is_all() {

@@ -120,7 +120,7 @@ impl Element for PullSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn one_input_is_pulled_and_the_others_keep_their_packets() {

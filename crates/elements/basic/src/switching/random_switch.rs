@@ -34,7 +34,7 @@ impl Element for RandomSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// With a fixed seed: 3000 draws of three, 1000 each with a standard
     /// deviation of 26.

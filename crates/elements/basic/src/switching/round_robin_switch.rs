@@ -44,7 +44,7 @@ impl Element for RoundRobinSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn outputs_take_turns_also_over_frames() {

@@ -81,7 +81,7 @@ impl Element for StrideSwitch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const THREE: &str = "InfiniteSource(LIMIT 60, STOP true) -> s :: StrideSwitch(1, 2, 3)
             -> a :: Counter -> Discard; s [1] -> b :: Counter -> Discard;

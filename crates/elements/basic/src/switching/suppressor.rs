@@ -94,7 +94,7 @@ impl Element for Suppressor {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     const THREE: &str = "s :: Suppressor; InfiniteSource(LIMIT 10) -> s -> a :: Counter -> Discard;
          InfiniteSource(LIMIT 10) -> [1] s [1] -> b :: Counter -> Discard;

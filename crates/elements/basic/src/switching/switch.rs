@@ -102,7 +102,7 @@ impl Element for Switch {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// As Click 2.1 answers.
     #[test]

@@ -178,7 +178,7 @@ impl Element for AnonymizeIpAddr {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The addresses behind `AnonymizeIPAddr`; the checksums must be right.
     fn mapped(arguments: &str, addresses: &str, frame_limit: usize) -> Vec<String> {

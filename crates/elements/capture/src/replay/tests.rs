@@ -1,6 +1,6 @@
 //! Packets sent by `ReplayUnqueue` and `Replay`, and their times.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const THREE: &str = "FromIPSummaryDump(STOP false, FIELDS timestamp ip_len,
     DATA \"1 30\\n1.5 31\\n3 32\\n\")";

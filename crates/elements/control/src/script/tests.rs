@@ -1,7 +1,7 @@
 //! Scripts and Click's output for them: every expected text is that of Click 2.1 for the same
 //! configuration.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 /// Returns the output of a configuration, in order, standard error included.
 fn output(text: &str) -> String {

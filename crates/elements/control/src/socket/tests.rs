@@ -3,16 +3,14 @@
 
 use std::{
     io::{Read, Write},
-    net::{Shutdown, TcpStream},
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    net::TcpStream,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     path::PathBuf,
-    time::{Duration, Instant},
 };
 
-use linerate_elements_testing::{Run, Scratch};
+use linerate_elements_testing::{connect, conversation};
+
+use crate::testing::Run;
 
 /// A file name of its own for a test.
 fn file(name: &str) -> PathBuf {
@@ -34,44 +32,7 @@ fn talk_to(
     let path = file(name);
     let _ = std::fs::remove_file(&path);
     let text = format!("cs :: ControlSocket(UNIX, {}{config}", path.display());
-    let sent: Vec<Vec<u8>> = sent.iter().map(|sent| sent.to_vec()).collect();
-    let client = std::thread::spawn(move || {
-        let connect = || connected(|| UnixStream::connect(&path));
-        let answers = sent.iter().map(|sent| conversation(connect(), sent)).collect();
-        let _ = connect().write_all(b"WRITE stop 100\n");
-        answers
-    });
-    let mut run = prepare(Run::new(&text).real_time());
-    run.run();
-    client.join().unwrap()
-}
-
-/// A connection, as soon as there can be one.
-fn connected<S>(connect: impl Fn() -> std::io::Result<S>) -> S {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match connect() {
-            Ok(stream) => return stream,
-            Err(error) => assert!(Instant::now() < deadline, "nobody listens: {error}"),
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// All that is answered to `sent`.
-fn conversation(stream: impl Into<OwnedFd>, sent: &[u8]) -> String {
-    let mut stream = UnixStream::from(stream.into());
-    let mut writer = stream.try_clone().unwrap();
-    let mut answer = Vec::new();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // The other side may have had enough.
-            let _ = writer.write_all(sent);
-            let _ = writer.shutdown(Shutdown::Write);
-        });
-        let _ = stream.read_to_end(&mut answer);
-    });
-    String::from_utf8(answer).unwrap()
+    linerate_elements_testing::talk(prepare(Run::new(&text)), &path, sent)
 }
 
 /// The answers over TCP, of a run with a port of its own.
@@ -82,8 +43,8 @@ fn talk_by_port(config: &str, sent: &[&[u8]], prepare: impl FnOnce(Run) -> Run) 
     let mut run = prepare(Run::new(&text).real_time());
     let control = run.control();
     let client = std::thread::spawn(move || {
-        let connect = || connected(|| TcpStream::connect(("127.0.0.1", port)));
-        let answers = sent.iter().map(|sent| conversation(connect(), sent)).collect();
+        let connected = || connect(|| TcpStream::connect(("127.0.0.1", port)));
+        let answers = sent.iter().map(|sent| conversation(connected(), sent)).collect();
         control.stop();
         answers
     });
@@ -198,82 +159,6 @@ fn a_port_without_a_token_is_for_reading() {
     let sent = sent.strip_suffix(b"write stop\n").unwrap();
     let answers = talk_by_port(config, &[sent], Run::insecure_control);
     assert!(!answers[0].contains("530"), "{}", answers[0]);
-}
-
-#[test]
-fn a_caller_has_no_more_right_by_way_of_others() {
-    let scratch = Scratch::new("rights");
-    let [printed, counted] = ["printed", "counted"].map(|name| scratch.path(name));
-    let config = format!(
-        "); InfiniteSource(LIMIT 3) -> c :: Counter(COUNT_CALL 2 own.run started) -> Discard;
-        own :: Script(TYPE PASSIVE, print >{printed} $args);
-        a :: AggregateCounter; Idle -> a -> Discard; Script(write own.run started)"
-    );
-    let script: &[u8] = b"write own.run x\nread own.run\nwrite own.set args x\nwrite own.step\n\
-        write own.goto x\nwrite c.count_call 1 own.run\nwrite a.count_call 1 own.run\nwrite \
-        a.write_text_file";
-    let script = [script, b" ", counted.as_bytes(), b"\n"].concat();
-    let answers = talk_to(&config, "rights", &[&script], |run| run);
-    assert_eq!(answers[0].matches("\r\n530 Permission denied for '").count(), 8, "{}", answers[0]);
-    // The configuration itself has every right.
-    assert_eq!(std::fs::read_to_string(&printed).unwrap(), "started\n");
-    assert!(!std::path::Path::new(&counted).exists());
-    let answers = talk_to(&config, "rights", &[&script], Run::grants_replace);
-    assert!(!answers[0].contains("530"), "{}", answers[0]);
-    assert!(std::path::Path::new(&counted).exists());
-}
-
-/// As `IPRewriter`s of Click answer: with the rewritten flow, or a request to ask again.
-#[test]
-fn rewritten_flows_are_asked_for_by_number() {
-    let known = b"\x0a\0\0\x01\x0a\0\0\x09\x04\0\0\x50";
-    let unknown = b"\x0a\0\0\x01\x0a\0\0\x09\x04\x01\0\x50";
-    let call = b"llrpc r#c00c4008 12\n".as_slice();
-    let sent = [call, known, call, unknown, b"llrpc i#c00c4008 12\n", known, b"quit\n"].concat();
-    let answers = talk(
-        "); i :: InfiniteSource(DATA \\<0400 0050 00000000 00000000 5002 0000 0000 0000>, LIMIT 1)
-            -> IPEncap(6, 10.0.0.1, 10.0.0.9)
-            -> r :: IPRewriter(pattern 11.0.0.2 4660 - - 0 0) -> Discard",
-        "flows",
-        &[&sent],
-    );
-    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
-    let expected = [
-        "200 LLRPC 'r#c00c4008' OK",
-        "DATA 12",
-        "\x0b\0\0\x02\x0a\0\0\x09\x12\x34\0\x50\
-         522 LLRPC 'r#c00c4008' error: Resource temporarily unavailable",
-        "522 LLRPC 'i#c00c4008' error: Invalid argument",
-        "200 Goodbye!",
-        "",
-    ];
-    assert_eq!(lines, expected);
-}
-
-/// As `AnonymizeIPAddr` of Click answers, by which 0.0.0.0 stays.
-#[test]
-fn anonymous_addresses_are_asked_for_by_number() {
-    let call = b"llrpc a#c0044007 4\n\0\0\0\0".as_slice();
-    let sent = [
-        call,
-        b"read a.map 0.0.0.0\nllrpc a#c0044007\n",
-        b"llrpc d#c0044007 4\n\0\0\0\0",
-        b"quit\n",
-    ];
-    let config = "); Idle -> a :: AnonymizeIPAddr -> d :: Discard";
-    let answers = talk(config, "addresses", &[&sent.concat()]);
-    let lines: Vec<&str> = answers[0].split("\r\n").skip(1).collect();
-    let expected = [
-        "200 LLRPC 'a#c0044007' OK",
-        "DATA 4",
-        "\0\0\0\x00200 Read handler 'a.map' OK",
-        "DATA 7",
-        "0.0.0.0522 LLRPC 'a#c0044007' requires 4 bytes input data",
-        "522 LLRPC 'd#c0044007' error: Invalid argument",
-        "200 Goodbye!",
-        "",
-    ];
-    assert_eq!(lines, expected);
 }
 
 #[test]
@@ -420,29 +305,4 @@ fn wrong_arguments_are_refused() {
         let errors = Run::errors(text);
         assert!(errors.contains(expected), "{text}: {errors}");
     }
-}
-
-#[test]
-fn tables_are_changed_beside_the_workers_and_answers_stay_in_order() {
-    let mut sent = String::new();
-    for at in 0..200 {
-        sent += &format!("WRITE r.add 10.{at}/16 0\r\nREAD c.count\r\n");
-    }
-    sent += "WRITE r.add 10.7/16 1\r\nREAD r.lookup 10.7.0.1\r\nREAD r.table\r\nREAD r.table x\r\n";
-    let answers = talk(
-        "); c :: Counter; InfiniteSource -> GetIPAddress(0) -> r :: RadixIPLookup(0/0 0) -> c -> Discard",
-        "tables",
-        &[sent.as_bytes()],
-    );
-    let lines: Vec<&str> = answers[0].split("\r\n").collect();
-    // Each write, the answer to the reading behind it, its data with the next.
-    let writes = lines.iter().filter(|line| line.ends_with("Write handler 'r.add' OK")).count();
-    assert_eq!(writes, 200, "{:?}", &lines[..9]);
-    assert!(
-        answers[0].contains("520-Write handler 'r.add' error:\r\n520 bad OUTPUT"),
-        "{}",
-        answers[0]
-    );
-    assert!(answers[0].contains("200 Read handler 'r.lookup' OK\r\nDATA 1\r\n0"));
-    assert!(answers[0].contains("10.199.0.0/16"));
 }

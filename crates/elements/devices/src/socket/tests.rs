@@ -12,7 +12,7 @@ use std::{
 use linerate_graph::Control;
 
 use super::super::tests::Scratch;
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -111,7 +111,7 @@ impl Element for CheckArpHeader {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Click's results for the same packets: one sound, one of each fault, one without the header,
     /// one of a protocol it does not know.

@@ -63,7 +63,7 @@ impl Element for ArpFaker {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn replies_come_every_ten_seconds() {

@@ -236,7 +236,7 @@ impl Element for ArpResponder {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// An ARP request of 10.0.0.9 at 2:0:0:0:0:9 for 10.0.0.`last`.
     fn query(last: u8) -> String {

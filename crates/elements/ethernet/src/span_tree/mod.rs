@@ -277,7 +277,7 @@ impl Element for SpanTree {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Two bridges with two links between them: one is the root, and the other
     /// shuts one of its ports.

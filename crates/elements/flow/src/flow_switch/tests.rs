@@ -1,7 +1,7 @@
 use std::time::Instant;
 use std::{hint, thread};
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 use linerate_openflow::wire::Version;
 use linerate_openflow::wire::multipart::{Reply, Request};
 

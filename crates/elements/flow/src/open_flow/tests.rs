@@ -3,7 +3,9 @@
 use std::fs;
 use std::thread;
 
-use linerate_elements_testing::{Run, Scratch};
+use linerate_elements_testing::Scratch;
+
+use crate::testing::Run;
 use linerate_openflow::wire::{
     Field, FlowMod, Match, Message, PacketIn, PortConfig, PortMod, PortNumber,
 };

@@ -116,7 +116,7 @@ impl Element for CheckIpHeader {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Addresses by their place were an older way, which Click has given up.
     #[test]

@@ -133,7 +133,7 @@ impl HeaderKernel<WORDS> for DecIpTtl {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     use super::*;
 

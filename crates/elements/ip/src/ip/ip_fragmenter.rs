@@ -281,7 +281,7 @@ impl Element for IpFragmenter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// A packet without a known header is judged by its own length, in frames of any other packets.
     #[test]

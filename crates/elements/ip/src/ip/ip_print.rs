@@ -84,7 +84,7 @@ impl Element for IpPrint {
 }
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn ethernet_addresses_are_shown_where_they_are_there() {

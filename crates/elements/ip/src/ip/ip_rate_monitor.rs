@@ -248,7 +248,7 @@ impl Element for RateMonitor {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Figures are those of Click 2.1.
     #[test]

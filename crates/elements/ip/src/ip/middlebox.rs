@@ -62,7 +62,11 @@ impl Step<Writes, HeaderReason> for IpOut {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
+
+    /// Two UDP packets without data.
+    const PACKETS: &str = "4500001c00010000401177ce01000001020000020001000200080000 \
+        4500001c00020000401177cc01000002020000020001000200080000";
 
     #[test]
     fn the_checksum_is_right_behind_it() {
@@ -71,8 +75,7 @@ mod tests {
         {
             for frame_limit in [1, 7, 256] {
                 let mut run = Run::new(&format!(
-                    "FromIPSummaryDump(STOP true, FIELDS ip_src ip_id, CHECKSUM true,
-                        DATA \"1.0.0.1 1\\n1.0.0.2 2\\n\") -> CheckIPHeader -> StoreData(5, x)
+                    "Packets({PACKETS}) -> CheckIPHeader -> StoreData(5, x)
                         -> IPIn -> IPOut({config}) -> c :: CheckIPHeader -> a :: Collect;
                      c [1] -> b :: Collect"
                 ))

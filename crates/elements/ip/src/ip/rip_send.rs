@@ -103,8 +103,8 @@ impl Element for RipSend {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::Run;
     use etherparse::{SlicedPacket, TransportSlice};
-    use linerate_elements_testing::Run;
 
     /// Bytes and times are those of Click's `RIPSend`.
     #[test]

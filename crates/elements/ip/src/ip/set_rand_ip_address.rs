@@ -72,7 +72,7 @@ impl Step for SetRandIpAddress {
 mod tests {
     use std::collections::BTreeMap;
 
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Number of packets by destination address.
     fn drawn(arguments: &str, count: usize, frame_limit: usize) -> BTreeMap<u32, usize> {

@@ -162,20 +162,22 @@ impl Element for StripHeader {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// TCP packets with and without options, and a UDP packet, each with 3 bytes
     /// of payload.
-    const PACKETS: &str = "FromIPSummaryDump(STOP true,
-        CHECKSUM true, FIELDS ip_src ip_dst ip_proto tcp_opt payload,
-        DATA \"1.0.0.1 2.0.0.2 T mss5 \\\"abc\\\"\n1.0.0.1 2.0.0.2 U . \\\"def\\\"\n1.0.0.1 2.0.0.2 T . \\\"jkl\\\"\n\")";
+    const PACKETS: &str = "4500002f00000000400677c7010000010200000200010002000000000000000060020000\
+        0000000002040005616263 \
+        4500001f00000000401177cc010000010200000200010002000b0000646566 \
+        4500002b00000000400677cb0100000102000002000100020000000000000000500200000000\
+        00006a6b6c";
 
     #[test]
     fn packets_begin_with_their_transport_payload() {
         for class in ["StripTransportHeader", "StripIPHeader -> StripTCPHeader", "StripUDPHeader"] {
             for frame_limit in [1, 7, 256] {
                 let mut run = Run::new(&format!(
-                    "{PACKETS} -> CheckIPHeader -> t :: Tee -> {class} -> u :: Tee -> a :: Collect;
+                    "Packets({PACKETS}) -> CheckIPHeader -> t :: Tee -> {class} -> u :: Tee -> a :: Collect;
                      t [1] -> b :: Collect; t [2] -> StripIPHeader -> d :: Collect;
                      u [1] -> UnstripIPHeader -> c :: Collect;
                      u [2] -> UnstripTCPHeader -> UnstripTransportHeader -> e :: Collect;"
@@ -192,8 +194,7 @@ mod tests {
     #[test]
     fn of_other_protocols_the_ip_header_is_taken_off() {
         let mut run = Run::new(
-            "FromIPSummaryDump(STOP true, CHECKSUM true, FIELDS ip_src ip_proto ip_len,
-                DATA \"1.0.0.1 47 24\")
+            "Packets(4500001800000000402f77b5010000010200000200000000)
                 -> CheckIPHeader -> s :: StripTransportHeader -> a :: Collect;",
         );
         run.run();

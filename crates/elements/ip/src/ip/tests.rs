@@ -4,7 +4,7 @@
 use etherparse::{Ipv4Header, PacketBuilder};
 use proptest::prelude::*;
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

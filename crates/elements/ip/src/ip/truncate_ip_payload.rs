@@ -122,7 +122,7 @@ impl Step<Reads, NoBuffer> for TruncateIpPayload {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// An IP packet of that first byte and protocol, with 60 bytes behind its header.
     fn packet(first: u8, protocol: u8, behind: &[u8]) -> String {

@@ -241,8 +241,8 @@ impl Element for FastTcp {
 mod tests {
     use std::collections::HashMap;
 
+    use crate::testing::Run;
     use etherparse::{SlicedPacket, TransportSlice};
-    use linerate_elements_testing::Run;
 
     const ENDS: &str = "2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.0.0.2";
 

@@ -275,7 +275,7 @@ impl Element for FastUdp {
 mod tests {
     use etherparse::{SlicedPacket, TransportSlice};
 
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     fn packets(text: &str) -> Vec<Vec<u8>> {
         let mut run = Run::new(&format!(

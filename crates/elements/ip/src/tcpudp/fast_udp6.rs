@@ -169,8 +169,8 @@ impl Element for FastUdp6 {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::Run;
     use etherparse::{SlicedPacket, TransportSlice};
-    use linerate_elements_testing::Run;
 
     const ENDS: [&str; 2] = ["2:0:0:0:0:1, fd00::1", "2:0:0:0:0:2, fd00::2"];
 

@@ -222,7 +222,7 @@ impl Element for TcpFragmenter {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// A segment with `data` numbered bytes of data, behind six bytes.
     fn segment(flags: u8, data: usize) -> String {

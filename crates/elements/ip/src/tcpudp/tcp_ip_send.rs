@@ -136,7 +136,7 @@ impl Element for TcpIpSend {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The header fields that Click's element writes.
     const SEGMENT: &str = "4500002800004000ff0678cd 01000001 02000002 \

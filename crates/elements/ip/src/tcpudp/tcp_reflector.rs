@@ -136,8 +136,8 @@ impl Step<Writes, Reason> for TcpReflector {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::Run;
     use etherparse::{Ipv4Header, PacketBuilder, TcpHeader};
-    use linerate_elements_testing::Run;
     use proptest::prelude::*;
 
     use super::*;

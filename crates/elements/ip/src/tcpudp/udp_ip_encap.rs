@@ -235,7 +235,7 @@ impl Element for UdpIpEncap {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Source and destination port of each packet, as in Click.
     #[test]

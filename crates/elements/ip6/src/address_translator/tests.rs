@@ -6,7 +6,7 @@ use super::{
     rewrite::{Reason, rewrite},
     *,
 };
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const INSIDE: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const OUTSIDE: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1];

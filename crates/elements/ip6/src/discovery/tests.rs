@@ -5,7 +5,7 @@ use smoltcp::{
 };
 
 use super::*;
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const OURS: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const THEIRS: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);

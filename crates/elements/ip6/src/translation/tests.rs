@@ -2,7 +2,7 @@ use etherparse::{IpHeaders, NetSlice, PacketBuilder, SlicedPacket, TransportSlic
 use proptest::prelude::*;
 
 use super::*;
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 /// Returns the translated packet.
 fn v6(packet: &[u8]) -> Result<Vec<u8>, Reason> {

@@ -91,7 +91,7 @@ impl Element for Classifier {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Patterns, the output Click 2.1 sends each packet to (x for none), and
     /// the packets.

@@ -1,6 +1,6 @@
 //! Tests of tunnels, beside packets that Click has made.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const ROUTES: &str = "r :: RadixIPsecLookup(
     10.0.0.0/8 1.2.3.4 1 305419896 \"0123456789abcdef\" \"fedcba9876543210\" 5 32, 1.2.3.4/32 0,

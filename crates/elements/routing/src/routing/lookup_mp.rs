@@ -58,7 +58,7 @@ fn configure(make: &mut ElementBuilder<'_>, table: &Table<u32>) {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// As Click answers, of several for one prefix too.
     #[test]

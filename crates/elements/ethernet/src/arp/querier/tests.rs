@@ -1,6 +1,6 @@
 use std::cell::Cell;
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 use super::CLASS;
 
@@ -268,15 +268,17 @@ fn a_poll_goes_before_the_packet_it_is_for() {
 #[test]
 fn packets_and_queries_keep_their_order() {
     let order = |frame_limit| {
-        let mut run = Run::new(
-            "s :: FromIPSummaryDump(ACTIVE false, FIELDS ip_dst ip_proto, DATA \"10.0.0.2 U\\n10.0.0.3 U\\n10.0.0.4 U\\n\
-                10.0.0.2 U\\n10.0.0.5 U\\n10.0.0.3 U\\n10.0.0.4 U\\n10.0.0.2 U\")
+        let packet = |host: u8| format!("45{:030}0a0000{host:02x}", 0);
+        let packets = [2, 3, 4, 2, 5, 3, 4, 2].map(packet).join(" ");
+        let mut run = Run::new(&format!(
+            "Packets({packets})
                 -> GetIPAddress(16) -> q :: ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1) -> c :: Collect;
-             q[1] -> Null -> Null -> c; Idle -> [1] q;
-             Script(write q.insert 10.0.0.2 2:0:0:0:0:2, write q.insert 10.0.0.4 2:0:0:0:0:4,
-                write s.active true, wait 1s, stop)",
-        )
+             q[1] -> Null -> Null -> c; Idle -> [1] q;"
+        ))
         .frame_limit(frame_limit);
+        for host in [2, 4] {
+            run.write("q.insert", &format!("10.0.0.{host} 2:0:0:0:0:{host}")).unwrap();
+        }
         run.run();
         run.read("c.packets")
     };

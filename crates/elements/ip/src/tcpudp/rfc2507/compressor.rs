@@ -128,7 +128,7 @@ impl Step<Writes, Reason> for Compressor {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// The bytes are those of Click, except that Click draws connection numbers at random.
     #[test]

@@ -86,7 +86,7 @@ impl Step<Writes, Reason> for Decompressor {
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     #[test]
     fn packets_of_no_compressor_are_dropped() {

@@ -25,7 +25,7 @@ type Headers = [u8; HEADERS];
 
 #[cfg(test)]
 mod tests {
-    use linerate_elements_testing::Run;
+    use crate::testing::Run;
 
     /// Returns packets of three connections and other packets, with all kinds of header changes.
     fn packets() -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Conversations with servers that answer, lose packets, or are silent.
 
+use crate::testing::Run;
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-use linerate_elements_testing::Run;
 
 use super::{
     segment::{End, request},

@@ -1,6 +1,6 @@
 //! Place of the Ethernet header for `ether host`.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 const MACS: &str = "020000000001 0200810000ff";
 const IP: &str = "450000140000000040110000 01000001 02000002";

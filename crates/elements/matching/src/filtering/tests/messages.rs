@@ -1,6 +1,6 @@
 //! Messages about wrong expressions, and handlers.
 
-use linerate_elements_testing::Run;
+use crate::testing::Run;
 
 /// Texts are those of Click 2.1.
 #[test]

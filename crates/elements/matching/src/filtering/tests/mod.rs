@@ -22,7 +22,7 @@ fn plan() -> Plan {
     let loaded = load(
         "config",
         "Idle -> Discard",
-        &linerate_elements_testing::library(),
+        &crate::testing::Run::library(),
         &Globals::default(),
         &mut loader,
     );

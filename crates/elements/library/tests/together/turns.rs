@@ -1,6 +1,6 @@
 //! Tasks without packets share a worker with tasks that move packets.
 
-use linerate_elements_testing::Run;
+use super::Run;
 use linerate_graph::{Class, Context, Element, Next};
 use linerate_memory::Frame;
 

@@ -4,7 +4,7 @@
 //! Sharing a packet takes no buffer; writing to a shared packet takes one. So drops are counted at
 //! the element that writes, and of each packet one copy is left.
 
-use linerate_elements_testing::Run;
+use super::Run;
 
 const PACKETS: u64 = 300;
 const LIMITS: [usize; 4] = [1, 7, 32, 256];

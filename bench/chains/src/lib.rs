@@ -1,9 +1,10 @@
-//! The chains, and the configurations they are measured in.
+//! The chains of `cargo xtask bench chains`, and the configurations they are measured in.
 //!
 //! A configuration is a source of one packet, a start that prepares it for the chain, copies of the
 //! chain, and a sink. It is in Click's language and uses only elements that Click has, so that
 //! Click and FastClick take the same file. Every chain leaves packets as another copy of itself
 //! takes them.
+#![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
 
@@ -29,11 +30,11 @@ const QUEUE: u64 = 1024;
 
 /// A chain of elements.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Chain {
+pub struct Chain {
     /// Its name for `--only`.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// Its elements, for people.
-    pub(super) about: &'static str,
+    pub about: &'static str,
     /// The bytes of the packet.
     packet: &'static str,
     /// Elements that prepare the packet for the chain, once.
@@ -43,7 +44,7 @@ pub(super) struct Chain {
     /// Statements beside it, in each copy.
     beside: &'static str,
     /// Packets that may still be in a copy when the source has sent its last and ends the run.
-    pub(super) holds: u64,
+    pub holds: u64,
 }
 
 /// Over IP packets whose header is known, as most are.
@@ -63,7 +64,7 @@ const fn over_ethernet(
 }
 
 /// All of them, in the order in which they are measured.
-pub(super) const CHAINS: [Chain; 18] = [
+pub const CHAINS: [Chain; 18] = [
     over_ip("strip", "Unstrip, Strip", "Unstrip(14) -> Strip(14)"),
     over_ip(
         "ip",
@@ -154,18 +155,18 @@ pub(super) const CHAINS: [Chain; 18] = [
 
 /// Setting of a configuration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Setting {
+pub struct Setting {
     /// Copies of the chain in it.
-    pub(super) copies: u32,
+    pub copies: u32,
     /// Packets that go through.
-    pub(super) packets: u64,
+    pub packets: u64,
     /// Packets that are sent at a time.
-    pub(super) burst: u32,
+    pub burst: u32,
 }
 
 impl Chain {
     /// The configuration. At its end it prints `delivered N`, see [`delivered`].
-    pub(super) fn configuration(&self, setting: Setting) -> String {
+    pub fn configuration(&self, setting: Setting) -> String {
         let Setting { copies, packets, burst } = setting;
         let elements = self.elements.replace("BURST", &burst.to_string());
         let beside = self.beside.replace("ANSWER", ANSWER).replace("REPLY", REPLY);
@@ -193,6 +194,41 @@ impl Chain {
 }
 
 /// Returns the number of packets that reached the end, from the output of a run.
-pub(super) fn delivered(output: &str) -> Option<u64> {
+pub fn delivered(output: &str) -> Option<u64> {
     output.lines().rev().find_map(|line| line.strip_prefix("delivered ")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use linerate_elements_testing::{RunWith, TestLibrary};
+    use linerate_graph::Library;
+
+    use super::*;
+
+    struct Whole;
+
+    impl TestLibrary for Whole {
+        fn library() -> Library {
+            linerate_elements::library()
+        }
+    }
+
+    /// Simulated time goes on after the end of the source, so that packets held by queues arrive,
+    /// too.
+    #[test]
+    fn every_chain_delivers_all_packets() {
+        for chain in CHAINS {
+            for (copies, limit) in [(1, 1), (1, 256), (11, 1), (11, 256)] {
+                let setting = Setting { copies, packets: 600, burst: 256 };
+                let text = chain.configuration(setting);
+                let text = text.replace("wait_stop,", "wait_stop, wait 1s,");
+                let mut run = RunWith::<Whole>::new(&text).frame_limit(limit);
+                assert_eq!(run.refused(), "", "{}", chain.name);
+                run.run();
+                let output = run.output();
+                let found = delivered(&output);
+                assert_eq!(found, Some(600), "{} at {limit}: {output}", chain.name);
+            }
+        }
+    }
 }

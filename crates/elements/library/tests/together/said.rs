@@ -1,6 +1,6 @@
 //! Messages that an element prints once, also where several workers have a replica of it.
 
-use linerate_elements_testing::Run;
+use super::Run;
 
 /// Packets of 100 bytes that must not be taken apart.
 const UNDIVIDED: &str = r"\<45000064 00004000 40110000 0a000001 0a000002>, LENGTH 100";

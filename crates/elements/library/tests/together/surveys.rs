@@ -1,7 +1,7 @@
 //! Chains of elements with per-frame header caching, and without: the same packets, counters, drops
 //! and handlers.
 
-use linerate_elements_testing::Run;
+use super::Run;
 use proptest::{collection::vec, prelude::*};
 
 /// Elements that fill, use, change or invalidate the header cache. Those with further outputs send

@@ -5,7 +5,7 @@ use std::{fs, process::Command};
 /// Runs a program; returns its output, errors included, and true if it succeeded.
 fn started(program: &str, arguments: &[&str]) -> (String, bool) {
     let mut command = Command::new(program);
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
+    command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(arguments);
     let output = command.output().expect("it starts");
     let text = [output.stdout, output.stderr].concat();
     (String::from_utf8(text).expect("text"), output.status.success())
@@ -15,6 +15,12 @@ fn linerate(arguments: &[&str]) -> String {
     let (text, done) = started(env!("CARGO_BIN_EXE_linerate"), arguments);
     assert!(done, "{arguments:?}: {text}");
     text
+}
+
+#[test]
+fn all_are_documented() {
+    let library = linerate_elements::library();
+    linerate_elements_testing::assert_documented(example_elements::CLASSES, &library);
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! Runs of configurations for the tests of this crate.
+
+use linerate_elements_testing::{RunWith, TestLibrary, from_families};
+use linerate_graph::Library;
+
+use crate::kernel_tests::TIMESTAMPED;
+
+/// A run with the elements of this crate, and those that its tests put around them.
+pub(crate) type Run = RunWith<Tested>;
+
+#[derive(Debug)]
+pub(crate) struct Tested;
+
+impl TestLibrary for Tested {
+    fn library() -> Library {
+        let families = from_families([
+            crate::FAMILIES,
+            linerate_elements_basic::FAMILIES,
+            linerate_elements_control::FAMILIES,
+            linerate_elements_ethernet::FAMILIES,
+            linerate_elements_matching::FAMILIES,
+            linerate_elements_queueing::FAMILIES,
+            linerate_elements_routing::FAMILIES,
+        ]);
+        families.with([&TIMESTAMPED]).expect("a name of its own")
+    }
+}
