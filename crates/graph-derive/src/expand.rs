@@ -53,12 +53,16 @@ pub(crate) fn expand(input: &DeriveInput, read: syn::Result<Declaration>) -> Tok
 
             fn read_field(
                 &self,
+                scope: &::linerate_graph::Scope<'_>,
                 handler: &str,
             ) -> ::std::result::Result<::std::string::String, ::linerate_graph::HandlerError> {
+                let _ = scope;
                 match handler {
                     #(#reads)*
                     #(_ if ::linerate_graph::derive::has::<#kinds>(handler) => {
-                        <#kinds as ::linerate_graph::Arguments>::read_field(&self.#names, handler)
+                        <#kinds as ::linerate_graph::Arguments>::read_field(
+                            &self.#names, scope, handler
+                        )
                     })*
                     _ => ::std::result::Result::Err(
                         ::linerate_graph::HandlerError::missing(handler)
@@ -68,16 +72,16 @@ pub(crate) fn expand(input: &DeriveInput, read: syn::Result<Declaration>) -> Tok
 
             fn write_field(
                 &mut self,
-                cx: &::linerate_graph::Context,
+                scope: &::linerate_graph::Scope<'_>,
                 handler: &str,
                 value: &str,
             ) -> ::std::result::Result<::std::string::String, ::linerate_graph::HandlerError> {
-                let _ = (cx, value);
+                let _ = (scope, value);
                 match handler {
                     #(#writes)*
                     #(_ if ::linerate_graph::derive::has::<#kinds>(handler) => {
                         return <#kinds as ::linerate_graph::Arguments>::write_field(
-                            &mut self.#names, cx, handler, value
+                            &mut self.#names, scope, handler, value
                         );
                     })*
                     _ => return ::std::result::Result::Err(
@@ -201,11 +205,14 @@ fn value(member: &Member) -> TokenStream {
 }
 
 fn read_arm(member: &Member) -> Option<TokenStream> {
-    let Handler { name, .. } = member.handler.as_ref()?;
-    let ident = &member.ident;
-    Some(quote! {
-        #name => ::std::result::Result::Ok(::std::string::ToString::to_string(&self.#ident)),
-    })
+    let Handler { kind, name, .. } = member.handler.as_ref()?;
+    let Member { ident, ty, .. } = member;
+    let printed = if kind == "value" {
+        quote_spanned!(ty.span()=> <#ty as ::linerate_graph::Value>::unparse(&self.#ident, scope))
+    } else {
+        quote_spanned!(ty.span()=> ::std::string::ToString::to_string(&self.#ident))
+    };
+    Some(quote!(#name => ::std::result::Result::Ok(#printed),))
 }
 
 fn write_arm(member: &Member) -> Option<TokenStream> {
@@ -213,7 +220,7 @@ fn write_arm(member: &Member) -> Option<TokenStream> {
     let Member { ident, ty, .. } = member;
     Some(quote_spanned! {ty.span()=>
         #name => {
-            self.#ident = <#ty as ::linerate_graph::Setting>::set(value, &cx.scope())?;
+            self.#ident = <#ty as ::linerate_graph::Value>::parse_written(value, scope)?;
         }
     })
 }

@@ -57,8 +57,8 @@ pub use drop_reason::{DropReason, NoBuffer, NoDrop};
 pub use element::{
     AccessMode, Arguments, BuildContext, Class, Context, Copies, Covers, DuplicateClass, Element,
     ElementBuilder, ElementStatements, Exit, Exits, Inert, Library, Loaded, Next, OffWorker,
-    PerPacket, Plan, PlanElement, Processing, Reads, Scope, Setting, SharedValues, Signals, Step,
-    Verdict, Writes, derive, flow_outputs, load, unquoted,
+    PerPacket, Plan, PlanElement, Processing, Reads, Scope, SharedValues, Signals, Step, Verdict,
+    Writes, derive, flow_outputs, load, unquoted,
     value::{
         Annotation, Bandwidth, ElementRef, Filename, Fixed, HandlerCall, HandlerRef, IpProtocol,
         Ipv4OrPrefix, Ipv4Prefix, Ipv6OrPrefix, Ipv6Prefix, Keyword, Seconds, SignedTime, TcpPort,
@@ -72,8 +72,11 @@ pub use handler::{Access, Handler, Merge};
 pub use linerate_graph_derive::{Arguments, DropReason};
 /// Configuration language.
 pub use linerate_language as lang;
-/// Packets and frames, so that a crate of elements needs no other.
-pub use linerate_memory::{Frame, HeaderStart, Meta, Packet, PacketMut, Slot};
+/// Packets, frames, and headers of eight packets, so that a crate of elements needs no other.
+pub use linerate_memory::{
+    Annotations, Column, Frame, HeaderBatch, HeaderKernel, HeaderLane, HeaderLocation, HeaderStart,
+    LANES, Meta, Packet, PacketMut, PreservedFields, Slot,
+};
 pub use linerate_worker::Idle;
 pub use names::{Addresses, Names, device_ipv4, filter_names};
 pub use options::Options;

@@ -25,6 +25,10 @@ impl Value for Stamp {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Stamp, String> {
         Stamp::parse(text).ok_or_else(|| "parse error".into())
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
+    }
 }
 
 impl fmt::Display for Stamp {

@@ -19,6 +19,10 @@ impl<const LOW: i32, const HIGH: i32> Value for Bounded<LOW, HIGH> {
         let within = i32::try_from(value).ok().filter(|value| (LOW..=HIGH).contains(value));
         within.map(Bounded).ok_or_else(|| format!("out of range, bound {bound}"))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 pub(super) const TCI: Arg =

@@ -163,17 +163,17 @@ impl Element for Encap {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "vni" => Ok(self.vni.0.to_string()),
-            _ => self.read_field(handler),
+            _ => self.read_field(&cx.scope(), handler),
         }
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
         match handler {
             "vni" => self.vni = written(cx, "VNI", value)?,
-            _ => return self.write_field(cx, handler, value),
+            _ => return self.write_field(&cx.scope(), handler, value),
         }
         Ok(String::new())
     }

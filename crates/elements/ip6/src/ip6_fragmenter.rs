@@ -182,7 +182,7 @@ impl Element for Ip6Fragmenter {
         frame.drain_front(frame.len(), |slot| self.send(cx, slot));
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        self.read_field(handler)
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        self.read_field(&cx.scope(), handler)
     }
 }

@@ -81,6 +81,10 @@ impl Value for Byte {
         Byte::from_annotation(annotation)
             .ok_or_else(|| format!("no room for byte {}", annotation.offset))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 /// An annotation of several bytes, by Click's number of the first.
@@ -132,6 +136,10 @@ macro_rules! values {
 
             fn parse(text: &str, scope: &Scope<'_>) -> Result<Bytes<$size>, String> {
                 Bytes::at(Annotation::<$size>::parse(text, scope)?.offset)
+            }
+
+            fn unparse(&self, _: &Scope<'_>) -> String {
+                self.0.to_string()
             }
         }
     )*};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use linerate_graph::{HandlerError, Scope, Setting, Value};
+use linerate_graph::{Scope, Value};
 use linerate_packet::MacAddr;
 
 /// Bytes of an Ethernet header.
@@ -19,16 +19,14 @@ pub struct Mac(pub MacAddr);
 
 impl Value for Mac {
     const KIND: &'static str = MacAddr::KIND;
+    const EXPECTED: &'static str = MacAddr::EXPECTED;
 
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Mac, String> {
         Value::parse(text, scope).map(Mac)
     }
-}
 
-impl Setting for Mac {
-    fn set(text: &str, scope: &Scope<'_>) -> Result<Mac, HandlerError> {
-        let mac = Mac::parse(text.trim(), scope);
-        mac.map_err(|_| HandlerError::refused("expected Ethernet address"))
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{
-    Context, HandlerError, Scope, Value,
+    Context, HandlerError, Value,
     lang::config::{shift_word, split},
     parse_bool, parse_integer,
 };
@@ -38,15 +38,12 @@ pub fn port_of(handler: &str, name: &str, ports: usize) -> Option<usize> {
 
 /// An IPv4 address, or a name for one.
 pub fn address(cx: &Context, value: &str) -> Result<Ipv4Addr, HandlerError> {
-    let scope = Scope { plan: cx.plan(), names: &cx.world().names, name: cx.name() };
-    let found = Ipv4Addr::parse(value.trim(), &scope);
-    found.map_err(|_| HandlerError::refused("expected IP address"))
+    Ipv4Addr::parse_written(value, &cx.scope())
 }
 
 /// Reads a value that was written to a handler of the element at work.
 pub fn value_of<T: Value>(cx: &Context, text: &str) -> Result<T, String> {
-    let plan = cx.plan();
-    T::parse(text.trim(), &Scope { plan, names: &cx.world().names, name: cx.name() })
+    T::parse(text.trim(), &cx.scope())
 }
 
 /// A positional argument has been changed by a handler: the configuration

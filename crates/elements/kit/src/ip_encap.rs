@@ -17,6 +17,10 @@ impl Value for ProtocolNumber {
             None => i32::parse(text, scope).map(ProtocolNumber),
         }
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 /// A header of which some fields differ between packets. Its bytes are in numbers whose lowest

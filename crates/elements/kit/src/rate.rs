@@ -120,6 +120,10 @@ impl Value for Packets {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Packets, String> {
         Ok(Packets(Unit::Packets.parse(text)?))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.text(Unit::Packets)
+    }
 }
 
 #[derive(Default)]
@@ -128,6 +132,10 @@ struct Bytes(Rate);
 impl Value for Bytes {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Bytes, String> {
         Ok(Bytes(Unit::Bytes.parse(text)?))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.text(Unit::Bytes)
     }
 }
 

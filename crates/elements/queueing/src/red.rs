@@ -156,6 +156,10 @@ impl Value for MaxP {
     fn parse(text: &str, _: &Scope<'_>) -> Result<MaxP, String> {
         probability(text).map(MaxP).ok_or_else(|| "parse error".into())
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        (self.0 as f64 / ONE as f64).to_string()
+    }
 }
 
 /// Parses a probability.

@@ -113,6 +113,10 @@ impl Value for Host {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Host, String> {
         Ipv4Addr::parse(text, scope).map(Host)
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 /// Reads `SADDR SPORT DADDR DPORT`; errors are a line each.

@@ -1,11 +1,6 @@
 //! Arguments and handlers that follow from the fields of a struct.
 
-use std::{fmt::Display, net::Ipv4Addr};
-
-use super::{
-    Class, Context, Element, ElementBuilder, Scope,
-    value::{Value, parse_bool, parse_integer},
-};
+use super::{Class, Element, ElementBuilder, Scope, value::Value};
 use crate::{arguments::Arg, error::HandlerError, handler::Handler};
 
 /// Configuration and handlers of an element: derived from the struct that holds them, so that each
@@ -50,9 +45,21 @@ use crate::{arguments::Arg, error::HandlerError, handler::Handler};
 /// - `late`: see [`Arg::late`].
 /// - `with = FUNCTION`: called with the [`ElementBuilder`] and the name instead of reading a value.
 ///
-/// `#[handler(..)]` makes a handler of a field: a `value`, read and written, of a type that
-/// is a [`Setting`]; one that is `read`; or a `count`, summed over replicas, which is `kept`
-/// if it goes over to the element that takes this one's place. `name` and `help` as above.
+/// `#[handler(..)]` makes a handler of a field: a `value`, read and written, of any type that an
+/// argument can have (a [`Value`], or an `Option` of one, for which an empty text is none); one that is
+/// `read`, of a type that is `Display`; or a `count`, summed over replicas, which is `kept` if it goes
+/// over to the element that takes this one's place. `name` and `help` as above.
+///
+/// ```compile_fail,E0277
+/// # use linerate_graph::Arguments;
+/// #[derive(Arguments)]
+/// struct Wrong {
+///     /// a thread can be no argument, and cannot be written to a handler
+///     #[handler(value)]
+///     #[init(std::thread::current())]
+///     owner: std::thread::Thread,
+/// }
+/// ```
 ///
 /// `#[group]` says that the field's type holds more arguments and handlers.
 ///
@@ -80,21 +87,21 @@ pub trait Arguments: Sized {
     /// Reads all arguments.
     fn from_args(make: &mut ElementBuilder<'_>) -> Self;
 
-    /// Reads a handler that is a field.
+    /// Reads a handler that is a field, in the scope of its element ([`Context::scope`](crate::Context::scope)).
     ///
     /// # Errors
     ///
     /// When none is called so.
-    fn read_field(&self, handler: &str) -> Result<String, HandlerError>;
+    fn read_field(&self, scope: &Scope<'_>, handler: &str) -> Result<String, HandlerError>;
 
-    /// Writes a handler that is a field.
+    /// Writes a handler that is a field, in the scope of its element ([`Context::scope`](crate::Context::scope)).
     ///
     /// # Errors
     ///
     /// When none is called so, or the value is refused.
     fn write_field(
         &mut self,
-        cx: &Context,
+        scope: &Scope<'_>,
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError>;
@@ -133,47 +140,6 @@ impl ElementBuilder<'_> {
                 .parse(default)
                 .unwrap_or_else(|error| panic!("the default of {name}, {default}: {error}")),
         }
-    }
-}
-
-/// A value that a handler shows and sets.
-#[diagnostic::on_unimplemented(
-    message = "a handler cannot set a `{Self}`",
-    note = "implement `Setting` for it, or let it be read alone, `#[handler(read)]`"
-)]
-pub trait Setting: Sized + Display {
-    /// Reads one that was written.
-    ///
-    /// # Errors
-    ///
-    /// When it is none, in Click's words.
-    fn set(text: &str, scope: &Scope<'_>) -> Result<Self, HandlerError>;
-}
-
-impl Setting for bool {
-    fn set(text: &str, _: &Scope<'_>) -> Result<bool, HandlerError> {
-        parse_bool(text.trim()).ok_or_else(|| HandlerError::refused("expected boolean"))
-    }
-}
-
-macro_rules! integers {
-    ($expected:literal: $($type:ty)*) => {$(
-        impl Setting for $type {
-            fn set(text: &str, _: &Scope<'_>) -> Result<$type, HandlerError> {
-                let number = parse_integer(text.trim()).and_then(|number| number.try_into().ok());
-                number.ok_or_else(|| HandlerError::refused(concat!("expected ", $expected)))
-            }
-        }
-    )*};
-}
-
-integers!("uint8_t": u8);
-integers!("integer": i32 u32 i64 u64 usize);
-
-impl Setting for Ipv4Addr {
-    fn set(text: &str, scope: &Scope<'_>) -> Result<Ipv4Addr, HandlerError> {
-        let address = Value::parse(text.trim(), scope);
-        address.map_err(|_| HandlerError::refused("expected IP address"))
     }
 }
 
@@ -223,7 +189,12 @@ pub mod derive {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Arguments, Need, handler::listing};
+    use std::time::Duration;
+
+    use crate::{
+        Arguments, ElementRef, Filename, Need, Scope, element::plan::tests::plan, handler::listing,
+        names::Names,
+    };
 
     #[derive(Debug, Arguments)]
     struct Inner {
@@ -302,10 +273,63 @@ mod tests {
         };
         let (mut new, mut old) = (outer(1), outer(4));
         new.take_counts(&mut old);
-        let read = |name| new.read_field(name).ok();
+        let plan = plan("a :: Idle");
+        let scope = Scope { plan: &plan, names: &Names::default(), name: "a" };
+        let read = |name| new.read_field(&scope, name).ok();
         assert_eq!(["color", "plus", "count"].map(read), ["9", "-1", "5"].map(|t| Some(t.into())));
         assert!(read("reset").is_none() && old.count == 0);
         let rest = (new.length, new.flag, new.address, new.key, new.state);
         assert_eq!(rest, (1, true, None, 0, 3));
+    }
+
+    #[derive(Debug, Arguments)]
+    struct Settings {
+        /// a port
+        #[arg(kind = "port")]
+        #[handler(value)]
+        port: u16,
+        /// how long
+        #[arg(keyword, kind = "seconds", default = Duration::ZERO, shown = "0")]
+        #[handler(value)]
+        timeout: Duration,
+        /// another element
+        #[arg(keyword, kind = "element", shown = "none")]
+        #[handler(value)]
+        other: Option<ElementRef>,
+        /// a file
+        #[arg(keyword, kind = "file", default = Filename::default(), shown = "none")]
+        #[handler(value)]
+        file: Filename,
+    }
+
+    /// Whatever can be an argument can be a handler that is read and written.
+    #[test]
+    fn fields_of_every_type_are_written() {
+        let plan = plan("a :: Idle; b :: Idle");
+        let scope = Scope { plan: &plan, names: &Names::default(), name: "a" };
+        let mut settings = Settings {
+            port: 1,
+            timeout: Duration::ZERO,
+            other: None,
+            file: Filename("/dev/null".into()),
+        };
+        for (handler, before, written, after) in [
+            ("port", "1", "0x50", "80"),
+            ("timeout", "0.000000", "2min", "120.000000"),
+            ("other", "", "b", "b"),
+            ("other", "b", "", ""),
+            ("file", "/dev/null", "'/tmp/a b'", "\"/tmp/a b\""),
+        ] {
+            assert_eq!(settings.read_field(&scope, handler).as_deref(), Ok(before));
+            settings.write_field(&scope, handler, written).unwrap();
+            assert_eq!(settings.read_field(&scope, handler).as_deref(), Ok(after));
+        }
+        for (handler, refusal) in
+            [("port", "expected integer"), ("other", "does not name an element")]
+        {
+            let error = settings.write_field(&scope, handler, "-1").unwrap_err();
+            assert_eq!(error.to_string(), refusal);
+        }
+        assert_eq!(settings.port, 80);
     }
 }

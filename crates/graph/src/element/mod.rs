@@ -27,7 +27,7 @@ pub use builder::{BuildContext, ElementBuilder, Scope, SharedValues, unquoted};
 pub use class::{Class, Copies, ElementStatements, Inert, Signals};
 pub use context::Context;
 pub(crate) use context::LateWrite;
-pub use fields::{Arguments, Setting, derive};
+pub use fields::{Arguments, derive};
 pub use library::{DuplicateClass, Library};
 pub(crate) use node_runtime::NodeRuntime;
 pub use off_worker::OffWorker;

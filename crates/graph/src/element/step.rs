@@ -442,8 +442,8 @@ impl<A: AccessMode, R: Covers<A>, S: Step<A, R>> Element for PerPacket<S, A, R> 
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
-        self.step.read_field(handler)
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> Result<String, HandlerError> {
+        self.step.read_field(&cx.scope(), handler)
     }
 
     fn write(
@@ -452,7 +452,7 @@ impl<A: AccessMode, R: Covers<A>, S: Step<A, R>> Element for PerPacket<S, A, R> 
         handler: &str,
         value: &str,
     ) -> Result<String, HandlerError> {
-        self.step.write_field(cx, handler, value)
+        self.step.write_field(&cx.scope(), handler, value)
     }
 }
 

@@ -102,12 +102,12 @@ impl Element for RandomSample {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
         match handler {
             "sampling_prob" => Ok(self.probability.to_string()),
             "drop_prob" => Ok(self.probability.complement().to_string()),
             "config" => Ok(format!("SAMPLE {}, ACTIVE {}", self.probability, self.active)),
-            _ => self.read_field(handler),
+            _ => self.read_field(&cx.scope(), handler),
         }
     }
 
@@ -120,7 +120,7 @@ impl Element for RandomSample {
         match handler {
             "sampling_prob" => self.probability = probability()?,
             "drop_prob" => self.probability = probability()?.complement(),
-            _ => return self.write_field(cx, handler, value),
+            _ => return self.write_field(&cx.scope(), handler, value),
         }
         Ok(String::new())
     }

@@ -3,11 +3,9 @@
 //! Timestamps are nanoseconds in the annotations, differences of them in two's
 //! complement. Zero means none.
 
-use std::fmt;
-
 use linerate_graph::{
     Arguments, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
-    Scope, Setting, SignedTime, Step, Value, Verdict,
+    Scope, SignedTime, Step, Value, Verdict,
 };
 use linerate_memory::{Frame, PacketMut};
 
@@ -197,22 +195,14 @@ struct Interval(SignedTime);
 
 impl Value for Interval {
     const KIND: &'static str = "time";
+    const EXPECTED: &'static str = "time in seconds";
 
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Interval, String> {
         Value::parse(text, scope).map(Interval)
     }
-}
 
-impl Setting for Interval {
-    fn set(text: &str, _: &Scope<'_>) -> Result<Interval, HandlerError> {
-        let time = SignedTime::read(text.trim()).map(Interval);
-        time.ok_or_else(|| HandlerError::refused("expected time in seconds"))
-    }
-}
-
-impl fmt::Display for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.interval())
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.interval()
     }
 }
 

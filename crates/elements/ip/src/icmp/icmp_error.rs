@@ -217,11 +217,11 @@ impl Element for IcmpError {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        self.read_field(handler)
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        self.read_field(&cx.scope(), handler)
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
-        self.write_field(cx, handler, value)
+        self.write_field(&cx.scope(), handler, value)
     }
 }

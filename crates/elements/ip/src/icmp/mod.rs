@@ -37,4 +37,8 @@ impl Value for MessageType {
             None => i32::parse(text, scope).map(MessageType),
         }
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }

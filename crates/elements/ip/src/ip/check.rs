@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_graph::{Arguments, DropReason, Ipv4OrPrefix, NoBuffer, Scope, Value};
+use linerate_graph::{Arguments, DropReason, Ipv4OrPrefix, NoBuffer};
 use linerate_memory::{
     Annotations, Column, HeaderBatch, HeaderKernel, HeaderLocation, LANES, PacketMut,
 };
@@ -32,49 +32,15 @@ pub(super) enum Reason {
 /// Number of faults of a header.
 pub(super) const FAULTS: usize = Reason::NoBuffer as usize;
 
-/// Addresses and prefixes with spaces between them: sources they make bad, and
-/// destinations they make good.
-#[derive(Debug, Default)]
-pub(super) struct Interfaces {
-    bad_sources: Vec<Ipv4Addr>,
-    good_destinations: Vec<Ipv4Addr>,
-}
-
-impl Value for Interfaces {
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<Interfaces, String> {
-        let mut interfaces = Interfaces::default();
-        for word in text.split_ascii_whitespace() {
-            let Ipv4OrPrefix(prefix) = Ipv4OrPrefix::parse(word, scope)?;
-            let broadcast = (prefix.address & prefix.mask) | !prefix.mask;
-            interfaces.bad_sources.push(broadcast);
-            interfaces.good_destinations.push(prefix.address);
-        }
-        interfaces.bad_sources.extend(NOBODY);
-        Ok(interfaces)
-    }
-}
-
-/// No packet comes from these.
-const NOBODY: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
-
-/// Source addresses to refuse, with `0.0.0.0` and the broadcast address.
-#[derive(Debug, Default)]
-pub(super) struct OldBadSources(pub(super) Vec<Ipv4Addr>);
-
-impl Value for OldBadSources {
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<OldBadSources, String> {
-        let mut sources = Vec::<Ipv4Addr>::parse(text, scope)?;
-        sources.extend(NOBODY);
-        Ok(OldBadSources(sources))
-    }
-}
+/// Sources that no packet may have (RFC 1812, section 5.3.7).
+pub(super) const INVALID_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
 /// Source addresses to refuse, and exceptions.
 #[derive(Debug, Arguments)]
 pub(super) struct Sources {
     /// addresses and prefixes of the router
     #[arg(keyword, kind = "address/bits list", shown = "")]
-    interfaces: Option<Interfaces>,
+    interfaces: Option<Vec<Ipv4OrPrefix>>,
     /// source addresses to refuse
     #[arg(name = "BADSRC", keyword, kind = "IP addresses", shown = "")]
     bad: Option<Vec<Ipv4Addr>>,
@@ -91,7 +57,12 @@ impl Sources {
         let (interfaces, old) = (self.interfaces.take(), std::mem::take(&mut self.old));
         // The later of two for the same setting counts.
         let (bad, good) = match interfaces {
-            Some(Interfaces { bad_sources, good_destinations }) => (bad_sources, good_destinations),
+            // Their broadcast addresses are bad sources, their own addresses good destinations.
+            Some(interfaces) => {
+                let broadcast = |prefix: &Ipv4OrPrefix| prefix.0.address | !prefix.0.mask;
+                let bad = interfaces.iter().map(broadcast).chain(INVALID_SOURCES);
+                (bad.collect(), interfaces.iter().map(|prefix| prefix.0.address).collect())
+            }
             None => (old, Vec::new()),
         };
         let (bad, good) = (self.bad.take().unwrap_or(bad), self.good.take().unwrap_or(good));

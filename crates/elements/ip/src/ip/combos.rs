@@ -12,7 +12,7 @@ use linerate_memory::{
 
 use super::{
     FAMILY,
-    check::{OldBadSources, Reason, Rules, Sources, notes},
+    check::{INVALID_SOURCES, Reason, Rules, Sources, notes},
     dec_ip_ttl::decrement,
     fix_ip_src::fix,
     milliseconds_of_day, options,
@@ -65,8 +65,8 @@ struct IpInputCombo {
     #[arg(kind = "number")]
     color: i32,
     /// source addresses to refuse
-    #[arg(name = "BADSRC*", optional, kind = "IP addresses", default = Default::default(), shown = "")]
-    old: OldBadSources,
+    #[arg(name = "BADSRC*", optional, kind = "IP addresses", shown = "")]
+    old: Option<Vec<Ipv4Addr>>,
     #[group]
     sources: Sources,
     /// packets that were not sound
@@ -81,7 +81,10 @@ struct IpInputCombo {
 
 impl IpInputCombo {
     fn set_rules(&mut self, _: &mut ElementBuilder<'_>) {
-        self.sources.old = std::mem::take(&mut self.old.0);
+        self.sources.old = match self.old.take() {
+            Some(sources) => sources.into_iter().chain(INVALID_SOURCES).collect(),
+            None => Vec::new(),
+        };
         self.rules = self.sources.rules(true);
     }
 }

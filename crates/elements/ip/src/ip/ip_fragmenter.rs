@@ -274,8 +274,8 @@ impl Element for IpFragmenter {
         self.slots = slots;
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        self.read_field(handler)
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        self.read_field(&cx.scope(), handler)
     }
 }
 

@@ -120,7 +120,7 @@ impl Element for IpGwOptions {
         cx.leave::<Reason>(exits);
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        self.read_field(handler)
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        self.read_field(&cx.scope(), handler)
     }
 }

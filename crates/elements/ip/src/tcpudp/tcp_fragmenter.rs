@@ -215,8 +215,8 @@ impl Element for TcpFragmenter {
         }
     }
 
-    fn read(&mut self, _: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        self.read_field(handler)
+    fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
+        self.read_field(&cx.scope(), handler)
     }
 }
 

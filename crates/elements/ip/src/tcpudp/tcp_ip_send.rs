@@ -57,6 +57,10 @@ impl Value for Address {
             Ok(Address(Ipv4Addr::from(number.to_ne_bytes())))
         })
     }
+
+    fn unparse(&self, _: &linerate_graph::Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 /// Parsed arguments of the handler `send`.

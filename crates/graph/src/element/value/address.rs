@@ -8,7 +8,6 @@ use linerate_packet::MacAddr;
 use super::{Value, integer_in, or_parse_error};
 use crate::{
     element::Scope,
-    lang::config::words,
     names::{device_gateway, device_ipv4, device_mac},
 };
 
@@ -83,16 +82,14 @@ fn named_ipv4(text: &str, scope: &Scope<'_>) -> Option<Ipv4Addr> {
 
 impl Value for Ipv4Addr {
     const KIND: &'static str = "IP address";
+    const EXPECTED: &'static str = "IP address";
 
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv4Addr, String> {
         or_parse_error(ipv4(text, scope))
     }
-}
 
-impl Value for Vec<Ipv4Addr> {
-    /// Addresses with spaces between them.
-    fn parse(text: &str, scope: &Scope<'_>) -> Result<Vec<Ipv4Addr>, String> {
-        words(text).into_iter().map(|word| Ipv4Addr::parse(word, scope)).collect()
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 
@@ -152,6 +149,13 @@ impl Value for Ipv4Prefix {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv4Prefix, String> {
         or_parse_error(with_slash(text, scope).or_else(|| named_prefix(text, scope)))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        match self.length() {
+            Some(length) => format!("{}/{length}", self.address),
+            None => format!("{}/{}", self.address, self.mask),
+        }
+    }
 }
 
 /// A prefix, or an address, which is a prefix of 32 bits.
@@ -165,6 +169,11 @@ impl Value for Ipv4OrPrefix {
             .or_else(|| ipv4(text, scope).map(whole))
             .or_else(|| named_prefix(text, scope));
         or_parse_error(prefix.map(Ipv4OrPrefix))
+    }
+
+    fn unparse(&self, scope: &Scope<'_>) -> String {
+        let Ipv4OrPrefix(prefix) = self;
+        if prefix.length() == Some(32) { prefix.address.to_string() } else { prefix.unparse(scope) }
     }
 }
 
@@ -183,6 +192,7 @@ fn mac(text: &str) -> Option<MacAddr> {
 
 impl Value for MacAddr {
     const KIND: &'static str = "Ethernet address";
+    const EXPECTED: &'static str = "Ethernet address";
 
     fn parse(text: &str, scope: &Scope<'_>) -> Result<MacAddr, String> {
         let named = || {
@@ -192,6 +202,10 @@ impl Value for MacAddr {
             defined.or_else(|| device_mac(name))
         };
         or_parse_error(mac(text).or_else(named))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 

@@ -17,6 +17,10 @@ impl Value for Ipv6Addr {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv6Addr, String> {
         or_parse_error(ipv6(text, scope))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
+    }
 }
 
 /// An IPv6 address and how many of its bits count: `3ffe::/16`, `NAME:ip6net`.
@@ -60,6 +64,10 @@ impl Value for Ipv6Prefix {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<Ipv6Prefix, String> {
         or_parse_error(with_slash(text, scope).or_else(|| named_prefix(text, scope)))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        format!("{}/{}", self.address, self.length)
+    }
 }
 
 /// A prefix, or an address, which is a prefix of 128 bits.
@@ -73,6 +81,11 @@ impl Value for Ipv6OrPrefix {
             .or_else(|| ipv6(text, scope).map(whole))
             .or_else(|| named_prefix(text, scope));
         or_parse_error(prefix.map(Ipv6OrPrefix))
+    }
+
+    fn unparse(&self, scope: &Scope<'_>) -> String {
+        let Ipv6OrPrefix(prefix) = self;
+        if prefix.length == 128 { prefix.address.to_string() } else { prefix.unparse(scope) }
     }
 }
 

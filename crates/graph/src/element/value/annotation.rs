@@ -49,6 +49,10 @@ impl<const SIZE: u8> Value for Annotation<SIZE> {
         let fits = |offset: &u8| size == SIZE && offset.saturating_add(SIZE) <= AREA;
         or_parse_error(offset.filter(fits).map(|offset| Annotation { offset }))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.offset.to_string()
+    }
 }
 
 #[cfg(test)]

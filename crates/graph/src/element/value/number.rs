@@ -7,9 +7,14 @@ use crate::element::Scope;
 
 impl Value for bool {
     const KIND: &'static str = "bool";
+    const EXPECTED: &'static str = "boolean";
 
     fn parse(text: &str, _: &Scope<'_>) -> Result<bool, String> {
         or_parse_error(parse_bool(text))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 
@@ -59,18 +64,25 @@ pub fn integer_in(text: &str, base: u32, signed: bool) -> Option<i128> {
 }
 
 macro_rules! integers {
-    ($($type:ty)*) => {$(
+    ($expected:literal: $($type:ty)*) => {$(
         impl Value for $type {
+            const EXPECTED: &'static str = $expected;
+
             fn parse(text: &str, _: &Scope<'_>) -> Result<$type, String> {
                 let value = integer_in(text, 0, <$type>::MIN != 0).ok_or("invalid number")?;
                 let bound = if value < 0 { <$type>::MIN } else { <$type>::MAX };
                 <$type>::try_from(value).map_err(|_| format!("out of range, bound {bound}"))
             }
+
+            fn unparse(&self, _: &Scope<'_>) -> String {
+                self.to_string()
+            }
         }
     )*};
 }
 
-integers!(u8 u16 u32 u64 usize i8 i16 i32 i64);
+integers!("uint8_t": u8);
+integers!("integer": u16 u32 u64 usize i8 i16 i32 i64);
 
 /// A number of 32 bits not below zero.
 ///
@@ -101,6 +113,10 @@ impl Value for f64 {
             return Err("underflow, rounded to 0".into());
         }
         Ok(value)
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 
@@ -137,6 +153,10 @@ impl<const BITS: u32> Fixed<BITS> {
 impl<const BITS: u32> Value for Fixed<BITS> {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Fixed<BITS>, String> {
         Fixed::read(text)
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 

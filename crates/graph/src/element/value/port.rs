@@ -16,6 +16,10 @@ impl Value for IpProtocol {
         let number = || u32::try_from(parse_integer(text)?).ok();
         or_parse_error(known_protocol(text).or_else(number).map(IpProtocol))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 /// A port of an IP protocol: by a name `PortInfo` defined, a well-known name, or its number.
@@ -38,6 +42,10 @@ impl Value for TcpPort {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<TcpPort, String> {
         parse_port(text, TCP, scope).map(TcpPort)
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
+    }
 }
 
 /// A port of UDP.
@@ -47,6 +55,10 @@ pub struct UdpPort(pub u16);
 impl Value for UdpPort {
     fn parse(text: &str, scope: &Scope<'_>) -> Result<UdpPort, String> {
         parse_port(text, UDP, scope).map(UdpPort)
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.to_string()
     }
 }
 

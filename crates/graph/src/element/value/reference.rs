@@ -1,7 +1,7 @@
 //! References to elements and to handlers, as they are meant inside the
 //! compound of the element whose argument it is.
 
-use super::{PARSE_ERROR, Value};
+use super::{PARSE_ERROR, Value, text::as_string};
 use crate::{
     element::{Plan, Scope},
     error::HandlerError,
@@ -17,6 +17,19 @@ impl Value for ElementRef {
         let found = scope.plan.resolve(text, scope.name);
         found.map(ElementRef).ok_or_else(|| "does not name an element".into())
     }
+
+    fn unparse(&self, scope: &Scope<'_>) -> String {
+        name_from(scope, self.0).into()
+    }
+}
+
+/// The name by which an element is found from that of the scope: the whole, unless it leads to
+/// another one further inside.
+fn name_from<'p>(scope: &Scope<'p>, element: usize) -> &'p str {
+    let name = scope.plan.elements[element].name.as_str();
+    let slashes = name.match_indices('/').map(|(slash, _)| &name[slash + 1..]);
+    let mut names = std::iter::once(name).chain(slashes);
+    names.find(|name| scope.plan.resolve(name, scope.name) == Some(element)).unwrap_or(name)
 }
 
 /// A reference to a handler: of an element, or a global one.
@@ -78,6 +91,11 @@ impl Value for HandlerRef {
             (None, Some((element, _))) => Err(format!("no element named '{element}'")),
         }
     }
+
+    fn unparse(&self, scope: &Scope<'_>) -> String {
+        let element = self.element.map_or("", |element| name_from(scope, element));
+        as_string(format!("{element}.{}", self.handler).as_bytes())
+    }
 }
 
 /// A handler and the value it is to be given: `element.handler VALUE`.
@@ -98,6 +116,11 @@ impl Value for HandlerCall {
         let handler = HandlerRef::parse(handler, scope);
         let handler = handler.map_err(|error| format!("{error}\n{PARSE_ERROR}"))?;
         Ok(HandlerCall { handler, value: value.into() })
+    }
+
+    fn unparse(&self, scope: &Scope<'_>) -> String {
+        let handler = self.handler.unparse(scope);
+        if self.value.is_empty() { handler } else { format!("{handler} {}", self.value) }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Words, strings, file names, and arguments as they were written.
 
-use std::path::PathBuf;
+use std::{os::unix::ffi::OsStrExt, path::PathBuf};
 
 use super::{Value, or_parse_error};
 use crate::{
     element::Scope,
-    lang::config::{is_word, keyword, string},
+    lang::config::{is_word, keyword, quote, string},
 };
 
 impl Value for String {
@@ -13,11 +13,27 @@ impl Value for String {
         let bytes = or_parse_error(string(text))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        as_string(self.as_bytes())
+    }
 }
 
 impl Value for Vec<u8> {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Vec<u8>, String> {
         or_parse_error(string(text))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        as_string(self)
+    }
+}
+
+/// Bytes as an argument of that value: in quotes, unless they are a word without a meaning of its own.
+pub(super) fn as_string(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) if is_word(bytes) && string(text).is_some_and(|read| read == bytes) => text.into(),
+        _ => quote(bytes),
     }
 }
 
@@ -28,6 +44,10 @@ pub struct Text(pub String);
 impl Value for Text {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Text, String> {
         Ok(Text(text.into()))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.clone()
     }
 }
 
@@ -40,6 +60,10 @@ impl Value for Word {
         let word = String::parse(text, scope)?;
         or_parse_error(Some(word).filter(|word| is_word(word.as_bytes())).map(Word))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        as_string(self.0.as_bytes())
+    }
 }
 
 /// A word that can be a keyword, without quotes.
@@ -50,6 +74,10 @@ impl Value for Keyword {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Keyword, String> {
         let whole = keyword(text).filter(|(word, _)| word.len() == text.len());
         or_parse_error(whole.map(|(word, _)| Keyword(word.into())))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.0.clone()
     }
 }
 
@@ -71,6 +99,10 @@ impl Value for Filename {
             path.remove(at);
         }
         Ok(Filename(path.into()))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        as_string(self.0.as_os_str().as_bytes())
     }
 }
 

@@ -80,6 +80,19 @@ impl Value for Duration {
     fn parse(text: &str, _: &Scope<'_>) -> Result<Duration, String> {
         or_parse_error(parse_timestamp(text, false).map(|(_, time)| time))
     }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        timestamp(self.as_secs(), self.subsec_nanos())
+    }
+}
+
+/// Seconds with six decimals, or nine where it takes them.
+fn timestamp(seconds: u64, nanos: u32) -> String {
+    if nanos.is_multiple_of(1000) {
+        format!("{seconds}.{:06}", nanos / 1000)
+    } else {
+        format!("{seconds}.{nanos:09}")
+    }
 }
 
 /// A time or a distance between times. Shown as seconds with six decimals, or
@@ -137,17 +150,17 @@ impl fmt::Display for SignedTime {
         let sign = if self.nanos < 0 { "-" } else { "" };
         let nanos = self.nanos.unsigned_abs();
         let (seconds, rest) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
-        if rest.is_multiple_of(1000) {
-            write!(f, "{sign}{seconds}.{:06}", rest / 1000)
-        } else {
-            write!(f, "{sign}{seconds}.{rest:09}")
-        }
+        write!(f, "{sign}{}", timestamp(seconds, rest as u32))
     }
 }
 
 impl Value for SignedTime {
     fn parse(text: &str, _: &Scope<'_>) -> Result<SignedTime, String> {
         or_parse_error(SignedTime::read(text))
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        self.to_string()
     }
 }
 
@@ -162,6 +175,16 @@ impl<const DIGITS: i32> Value for Seconds<DIGITS> {
         let value = number.shifted(DIGITS).times(factor);
         let value = value.and_then(|value| u32::try_from(value).ok());
         value.map(Seconds).ok_or_else(|| "out of range".into())
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        let (value, one) = (u64::from(self.0), 10u64.pow(DIGITS.unsigned_abs()));
+        let Ok(digits @ 1..) = usize::try_from(DIGITS) else { return (value * one).to_string() };
+        let fraction = format!("{:0digits$}", value % one);
+        match fraction.trim_end_matches('0') {
+            "" => (value / one).to_string(),
+            fraction => format!("{}.{fraction}", value / one),
+        }
     }
 }
 
@@ -182,6 +205,10 @@ impl Value for Bandwidth {
         let bytes = number.times(factor).filter(|bytes| *bytes <= 1 << 53).ok_or("out of range")?;
         let has_unit = BANDWIDTHS.iter().any(|unit| text.ends_with(unit.0));
         Ok(Bandwidth { bytes: bytes as f64, unitless: !has_unit && bytes > 0 })
+    }
+
+    fn unparse(&self, _: &Scope<'_>) -> String {
+        format!("{}{}", self.bytes, if self.unitless { "" } else { "Bps" })
     }
 }
 
