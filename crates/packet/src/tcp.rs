@@ -7,13 +7,15 @@
 use core::fmt;
 
 use crate::bytes::{be16, be32, put16, put32, span, span_mut, view};
-use crate::checksum::Sum;
+use crate::checksum::{self, Sum};
 use crate::{Fault, Header, Malformed};
 
 /// Length of the header without options.
 pub const HEADER_LEN: usize = 20;
 /// Length of the longest header.
 pub const MAX_HEADER_LEN: usize = 60;
+/// Length of the most options.
+const MAX_OPTIONS_LEN: usize = MAX_HEADER_LEN - HEADER_LEN;
 
 pub(crate) mod field {
     pub(crate) const SRC_PORT: usize = 0;
@@ -172,7 +174,7 @@ impl<T: AsRef<[u8]>> Tcp<T> {
     /// The options, in order.
     #[inline]
     pub fn options(&self) -> Options<'_> {
-        Options { rest: span(self.bytes.as_ref(), HEADER_LEN, self.header_len()) }
+        Options { at: HEADER_LEN, rest: span(self.bytes.as_ref(), HEADER_LEN, self.header_len()) }
     }
 
     /// The data.
@@ -260,6 +262,48 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
         span_mut(self.bytes.as_mut(), HEADER_LEN, end)
     }
 
+    /// Overwrites the option at this offset from the start of the header ([`Options::with_offsets`])
+    /// by one of the same kind and length. The checksum is updated (RFC 1624): a right one stays
+    /// right. False if there is no such option.
+    ///
+    /// ```
+    /// use linerate_packet::tcp::{Tcp, TcpOption};
+    ///
+    /// # let mut segment = [0; 24];
+    /// # segment[12] = 6 << 4;
+    /// # segment[20..].copy_from_slice(&[2, 4, 0x05, 0xb4]);
+    /// let mut tcp = Tcp::new_checked(&mut segment[..])?;
+    /// let large = tcp.options().with_offsets().find_map(|(at, option)| match option {
+    ///     Ok(TcpOption::MaxSegmentSize(size)) if size > 1400 => Some(at),
+    ///     _ => None,
+    /// });
+    /// if let Some(at) = large {
+    ///     assert!(tcp.set_option(at, &TcpOption::MaxSegmentSize(1400)));
+    /// }
+    /// assert_eq!(tcp.options().next(), Some(Ok(TcpOption::MaxSegmentSize(1400))));
+    /// # Ok::<(), linerate_packet::Malformed>(())
+    /// ```
+    #[must_use = "an option of another kind or length was not changed"]
+    pub fn set_option(&mut self, at: usize, option: &TcpOption<'_>) -> bool {
+        let mut buffer = [0; MAX_OPTIONS_LEN];
+        let Some(new) = option.write(&mut buffer) else { return false };
+        let (mut check, end) = (self.checksum(), self.header_len());
+        let options = span_mut(self.bytes.as_mut(), 0, end);
+        let old = options.get_mut(at..).and_then(|rest| rest.get_mut(..new.len()));
+        // Kind and length, or the kind alone of one byte.
+        let same =
+            |old: &&mut [u8]| at >= HEADER_LEN && old.iter().zip(new).take(2).all(|(a, b)| a == b);
+        let Some(old) = old.filter(same) else { return false };
+        for (at, (old, new)) in (at..).zip(old.iter_mut().zip(new)) {
+            // Bytes at even offsets are the upper ones of their word.
+            let shift = if at.is_multiple_of(2) { 8 } else { 0 };
+            check = checksum::update16(check, u16::from(*old) << shift, u16::from(*new) << shift);
+            *old = *new;
+        }
+        self.set_checksum(check);
+        true
+    }
+
     /// The data, for writing.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
@@ -321,7 +365,21 @@ impl SackBlocks<'_> {
 /// the first malformed option.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
+    /// Offset of the next one from the start of the header.
+    at: usize,
     rest: &'a [u8],
+}
+
+impl<'a> Options<'a> {
+    /// The options, each with its offset from the start of the header.
+    pub fn with_offsets(
+        mut self,
+    ) -> impl Iterator<Item = (usize, Result<TcpOption<'a>, Malformed>)> {
+        core::iter::from_fn(move || {
+            let at = self.at;
+            self.next().map(|option| (at, option))
+        })
+    }
 }
 
 impl<'a> Iterator for Options<'a> {
@@ -333,7 +391,7 @@ impl<'a> Iterator for Options<'a> {
                 self.rest = &[];
                 return None;
             }
-            [1, ref rest @ ..] => (TcpOption::NoOperation, rest),
+            [kind::NO_OPERATION, ref rest @ ..] => (TcpOption::NoOperation, rest),
             [kind, len, ref rest @ ..] if len >= 2 && usize::from(len) - 2 <= rest.len() => {
                 let (data, rest) = rest.split_at(usize::from(len) - 2);
                 (TcpOption::read(kind, data), rest)
@@ -343,6 +401,7 @@ impl<'a> Iterator for Options<'a> {
                 return Some(Err(Malformed::new(Header::Tcp, Fault::Option)));
             }
         };
+        self.at += self.rest.len() - rest.len();
         self.rest = rest;
         Some(Ok(option))
     }
@@ -351,25 +410,65 @@ impl<'a> Iterator for Options<'a> {
 impl<'a> TcpOption<'a> {
     fn read(kind: u8, data: &'a [u8]) -> TcpOption<'a> {
         match (kind, data) {
-            (2, &[a, b]) => TcpOption::MaxSegmentSize(u16::from_be_bytes([a, b])),
-            (3, &[shift]) => TcpOption::WindowScale(shift),
-            (4, []) => TcpOption::SackPermitted,
-            (5, blocks) if !blocks.is_empty() && blocks.len().is_multiple_of(8) => {
+            (kind::MAX_SEGMENT_SIZE, &[a, b]) => {
+                TcpOption::MaxSegmentSize(u16::from_be_bytes([a, b]))
+            }
+            (kind::WINDOW_SCALE, &[shift]) => TcpOption::WindowScale(shift),
+            (kind::SACK_PERMITTED, []) => TcpOption::SackPermitted,
+            (kind::SACK, blocks) if !blocks.is_empty() && blocks.len().is_multiple_of(8) => {
                 TcpOption::Sack(SackBlocks(blocks))
             }
-            (8, &[a, b, c, d, e, f, g, h]) => TcpOption::Timestamps {
+            (kind::TIMESTAMPS, &[a, b, c, d, e, f, g, h]) => TcpOption::Timestamps {
                 value: u32::from_be_bytes([a, b, c, d]),
                 echo: u32::from_be_bytes([e, f, g, h]),
             },
             _ => TcpOption::Other { kind, data },
         }
     }
+
+    /// Writes it. Returns its bytes; `None` if a header has no room for as many.
+    fn write<'b>(&self, bytes: &'b mut [u8; MAX_OPTIONS_LEN]) -> Option<&'b [u8]> {
+        let (size, clocks);
+        let (kind, data) = match *self {
+            TcpOption::NoOperation => {
+                bytes[0] = kind::NO_OPERATION;
+                return Some(&bytes[..1]);
+            }
+            TcpOption::MaxSegmentSize(bytes) => {
+                size = bytes.to_be_bytes();
+                (kind::MAX_SEGMENT_SIZE, &size[..])
+            }
+            TcpOption::WindowScale(ref shift) => (kind::WINDOW_SCALE, core::slice::from_ref(shift)),
+            TcpOption::SackPermitted => (kind::SACK_PERMITTED, &[][..]),
+            TcpOption::Sack(SackBlocks(blocks)) => (kind::SACK, blocks),
+            TcpOption::Timestamps { value, echo } => {
+                clocks = (u64::from(value) << 32 | u64::from(echo)).to_be_bytes();
+                (kind::TIMESTAMPS, &clocks[..])
+            }
+            TcpOption::Other { kind, data } => (kind, data),
+        };
+        let option = bytes.get_mut(..2 + data.len())?;
+        option[0] = kind;
+        option[1] = option.len() as u8;
+        option[2..].copy_from_slice(data);
+        Some(option)
+    }
+}
+
+/// Numbers of options.
+mod kind {
+    pub(super) const NO_OPERATION: u8 = 1;
+    pub(super) const MAX_SEGMENT_SIZE: u8 = 2;
+    pub(super) const WINDOW_SCALE: u8 = 3;
+    pub(super) const SACK_PERMITTED: u8 = 4;
+    pub(super) const SACK: u8 = 5;
+    pub(super) const TIMESTAMPS: u8 = 8;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IpProtocol, checksum};
+    use crate::IpProtocol;
     use core::net::Ipv4Addr;
     use std::string::ToString;
     use std::vec::Vec;
@@ -427,7 +526,7 @@ mod tests {
     #[test]
     fn reads_selective_acknowledgements() {
         let rest = [5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 9];
-        let mut options = Options { rest: &rest };
+        let mut options = Options { at: 0, rest: &rest };
         let Some(Ok(TcpOption::Sack(blocks))) = options.next() else { panic!("no SACK") };
         assert_eq!(blocks.iter().collect::<Vec<_>>(), [(1, 2), (3, 4)]);
         assert_eq!(options.next(), None);
@@ -437,13 +536,69 @@ mod tests {
     fn a_malformed_option_ends_the_list_and_an_odd_one_is_shown_raw() {
         let bad = Some(Err(Malformed { header: Header::Tcp, fault: Fault::Option }));
         for rest in [&[2, 5, 0, 0][..], &[2, 1, 0, 0], &[2, 0], &[8]] {
-            let mut options = Options { rest };
+            let mut options = Options { at: 0, rest };
             assert_eq!(options.next(), bad);
             assert_eq!(options.next(), None);
         }
-        let mut options = Options { rest: &[2, 3, 7, 254, 2] };
+        let mut options = Options { at: 0, rest: &[2, 3, 7, 254, 2] };
         assert_eq!(options.next(), Some(Ok(TcpOption::Other { kind: 2, data: &[7] })));
         assert_eq!(options.next(), Some(Ok(TcpOption::Other { kind: 254, data: &[] })));
+    }
+
+    #[test]
+    fn options_are_overwritten_where_they_are() {
+        let mut bytes = SYN;
+        let mut tcp = Tcp::new_checked(&mut bytes[..]).unwrap();
+        let offsets: Vec<_> = tcp.options().with_offsets().map(|(at, _)| at).collect();
+        assert_eq!(offsets, [20, 24, 26, 36, 37]);
+        for (at, option) in [
+            (20, TcpOption::MaxSegmentSize(536)),
+            (24, TcpOption::SackPermitted),
+            (26, TcpOption::Timestamps { value: 0x9876_5432, echo: 7 }),
+            (36, TcpOption::NoOperation),
+            (37, TcpOption::WindowScale(14)),
+        ] {
+            assert!(tcp.set_option(at, &option), "{option:?}");
+            assert!(tcp.options().with_offsets().any(|found| found == (at, Ok(option))));
+            assert!(tcp.verify_checksum(pseudo(40)), "{option:?}");
+        }
+        let before = tcp.bytes.to_vec();
+        for (at, option) in [
+            (20, TcpOption::WindowScale(1)),
+            (21, TcpOption::MaxSegmentSize(1)),
+            (24, TcpOption::Other { kind: 4, data: &[1] }),
+            (26, TcpOption::Other { kind: 8, data: &[0; 39] }),
+            (36, TcpOption::Other { kind: 1, data: &[0; 20] }),
+            (0, TcpOption::Other { kind: 0xc0, data: &[] }),
+            (40, TcpOption::NoOperation),
+            (usize::MAX, TcpOption::MaxSegmentSize(1)),
+        ] {
+            assert!(!tcp.set_option(at, &option), "{option:?}");
+        }
+        assert_eq!(tcp.bytes, before);
+    }
+
+    proptest::proptest! {
+        /// Whatever option replaces one, at even offsets and odd ones: what it covers stays right.
+        #[test]
+        fn a_right_checksum_stays_right(
+            odd: bool, old: u16, size: u16, selective: [u8; 8], other: [u8; 8],
+        ) {
+            let mut bytes = [1; 40];
+            let mut tcp = Tcp::init(&mut bytes[..]).unwrap();
+            tcp.set_header_len(40);
+            let (at, sack) = (20 + usize::from(odd), 25);
+            let list = tcp.options_mut();
+            list[at - 20..][..2].copy_from_slice(&[2, 4]);
+            list[at - 18..][..2].copy_from_slice(&old.to_be_bytes());
+            list[5..7].copy_from_slice(&[5, 10]);
+            list[7..15].copy_from_slice(&selective);
+            tcp.fill_checksum(pseudo(40));
+            proptest::prop_assert!(tcp.set_option(at, &TcpOption::MaxSegmentSize(size)));
+            proptest::prop_assert!(tcp.set_option(sack, &TcpOption::Sack(SackBlocks(&other))));
+            proptest::prop_assert!(tcp.verify_checksum(pseudo(40)));
+            proptest::prop_assert_eq!(&tcp.options_mut()[7..15], &other[..]);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod rfc2507;
 mod set_checksum;
 mod tcp_fragmenter;
 mod tcp_ip_send;
+mod tcp_mss_clamp;
 mod tcp_reflector;
 mod udp_ip_encap;
 mod web_gen;
@@ -31,6 +32,7 @@ pub(crate) const CLASSES: &[&Class] = &[
     &set_checksum::UDP,
     &tcp_fragmenter::CLASS,
     &tcp_ip_send::CLASS,
+    &tcp_mss_clamp::CLASS,
     &tcp_reflector::CLASS,
     &udp_ip_encap::CLASS,
     &udp_ip_encap::DYNAMIC,
