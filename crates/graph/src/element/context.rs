@@ -366,6 +366,14 @@ impl Context {
         self.runtimes[at].element.as_ref()?.ready()
     }
 
+    /// Returns true if no packet comes to wait on this worker before the task at work has had all
+    /// packets of its turn: its configuration sets how many these are, and it sends none to where it
+    /// takes them from.
+    pub fn is_one_turn(&self) -> bool {
+        let runtime = self.runtimes.get(self.task);
+        runtime.is_some_and(|runtime| runtime.counted) && !self.nodes[self.task].refills
+    }
+
     /// Packets that are [ready](Element::ready) in another element of this worker. `None` when the
     /// number is unknown.
     pub fn ready_in(&self, element: usize) -> Option<usize> {

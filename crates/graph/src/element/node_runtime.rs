@@ -42,6 +42,8 @@ pub(crate) struct NodeRuntime {
     /// Whether others' turns or a look at a queue limit how many turns its task takes at a time
     /// (`pacing`).
     pub(crate) keeps_step: bool,
+    /// Whether its task runs without a look at others: none of the flags for that has an effect.
+    pub(crate) is_independent: bool,
     /// Limit of how many packets its task may send at a time.
     pub(crate) bound: SendLimit,
 }
@@ -53,6 +55,11 @@ impl NodeRuntime {
     /// when it was taken.
     pub(crate) fn install(&mut self, element: Box<dyn Element>) {
         self.counted = element.burst().is_some();
+        // Turns of others limit a task that takes several, and elements end the bursts of one that
+        // has some.
+        let limited = if self.counted { self.sifts } else { self.keeps_step };
+        let follows = self.has_companions || self.asks_for_room || self.keeps_pace;
+        self.is_independent = !(limited || follows);
         self.put(element);
     }
 

@@ -37,8 +37,8 @@ impl Context {
     /// Calls an element with the packets of `frame`, which become those it has
     /// left there; returns the input its output 0 leads to.
     #[inline(always)]
-    fn step(&mut self, to: InputId, frame: &mut Frame) -> InputId {
-        let Input { node, port } = self.inputs[to as usize];
+    fn step(&mut self, to: Input, frame: &mut Frame) -> InputId {
+        let Input { node, port } = to;
         let node = node as usize;
         let runtime = &mut self.runtimes[node];
         let Some(mut element) = runtime.take() else { return self.drop_reentrant(node, frame) };
@@ -119,12 +119,15 @@ impl Context {
                 steps += 1;
                 if steps > CIRCLE {
                     self.break_circle(&mut frame, mark);
-                } else if self.runtimes[self.inputs[to as usize].node as usize].element.is_none() {
+                    continue;
+                }
+                let input = self.inputs[to as usize];
+                if self.runtimes[input.node as usize].element.is_none() {
                     let waiting = std::mem::replace(&mut frame, self.out.fresh());
                     kept.push((to, waiting));
                 } else {
                     self.go_alone(to, &mut frame);
-                    to = self.step(to, &mut frame);
+                    to = self.step(input, &mut frame);
                 }
             }
             if !frame.is_empty() {
@@ -184,20 +187,21 @@ impl Context {
     /// and all packets on the way go as far as they get.
     pub(super) fn flow(&mut self, mut next: InputId, frame: &mut Frame) {
         for _ in 0..CIRCLE {
-            let goes_on = !frame.is_empty()
-                && next != NOWHERE
+            // There is none where the packets lead nowhere.
+            let mut input = self.inputs.get(next as usize).copied();
+            let goes_on = input.is_some()
+                && !frame.is_empty()
                 && self.pending.is_next(next)
                 && (frame.len() == 1 || self.pending.keeps_frames() || self.divide(next, frame));
             if !goes_on {
                 if frame.is_empty() && self.pending.is_empty() {
                     return;
                 }
-                match self.turn(next, frame) {
-                    Some(to) => next = to,
-                    None => return,
-                }
+                let turn = self.turn(next, frame);
+                input = turn.map(|to| self.inputs[to as usize]);
             }
-            next = self.step(next, frame);
+            let Some(input) = input else { return };
+            next = self.step(input, frame);
         }
         self.break_circle(frame, 0);
     }
@@ -369,37 +373,53 @@ impl Context {
     #[inline]
     pub(crate) fn run_task(&mut self, frame: &mut Frame) -> Option<bool> {
         let element = self.tasks.next()?;
+        if self.runtimes[element].is_independent {
+            return Some(self.run_turns(element, usize::MAX, true, frame));
+        }
+        Some(self.run_among_others(element, frame))
+    }
+
+    /// Runs the task of an element that others make room for, or whose turns depend on theirs.
+    #[inline(never)]
+    fn run_among_others(&mut self, element: usize, frame: &mut Frame) -> bool {
         let mut worked = false;
         if self.runtimes[element].asks_for_room {
             worked = self.make_room(element, frame);
             // A handler that was called meanwhile may have stopped it.
             if !self.tasks.is_ready(element) {
-                return Some(true);
+                return true;
             }
         }
         worked |= if self.runtimes[element].has_companions {
             self.run_together(element, frame)
         } else {
-            self.run_turns(element, usize::MAX, frame)
+            self.run_turns(element, usize::MAX, false, frame)
         };
-        Some(worked)
+        worked
     }
 
     /// Runs a task that takes turns with others, when none of them do so now.
     #[inline(never)]
     pub(super) fn run_apart(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
-        self.run_turns(element, most, frame)
+        self.run_turns(element, most, false, frame)
     }
 
     /// Runs a task, for at most `most` turns where it takes many; returns whether it did
-    /// something. `frame` is empty before and after.
+    /// something. One that is `independent` needs no look at others. `frame` is empty before and
+    /// after.
     #[inline(always)]
-    fn run_turns(&mut self, element: usize, most: usize, frame: &mut Frame) -> bool {
+    fn run_turns(
+        &mut self,
+        element: usize,
+        most: usize,
+        independent: bool,
+        frame: &mut Frame,
+    ) -> bool {
         let NodeRuntime { counted, one_by_one, bound, keeps_step, sifts, .. } =
             self.runtimes[element];
         let (room, calls) = self.room_for_turns(element, counted, bound);
         let mut room = room.min(most);
-        if keeps_step && !counted {
+        if !independent && keeps_step && !counted {
             room = room.min(self.turns_in_step(element));
         }
         self.delivered = false;
@@ -407,7 +427,7 @@ impl Context {
         (self.task, self.pulled, self.taken) = (element, 0, 0);
         self.account.begin();
         let mut moved = 0;
-        let alone = one_by_one || calls || sifts && counted;
+        let alone = one_by_one || calls || !independent && sifts && counted;
         let next = self.with(element, alone, frame, |element, cx, frame| {
             let limit = frame.limit();
             if room < limit {
@@ -426,7 +446,12 @@ impl Context {
         self.task = usize::MAX;
         let moved = moved.max(self.pulled).max(self.taken);
         let turns = if counted { 1 } else { moved.max(1) as u32 };
-        let worked = self.ran(element, next.unwrap_or(Next::Sleep), turns);
+        let next = next.unwrap_or(Next::Sleep);
+        let worked = if independent {
+            self.answered(element, next, turns)
+        } else {
+            self.ran(element, next, turns)
+        };
         // One that rests now may have had packets before.
         self.account.end(worked | (moved > 0));
         worked
@@ -488,6 +513,12 @@ impl Context {
         if self.runtimes[element].keeps_pace {
             turns = self.keep_pace(element, turns);
         }
+        self.answered(element, next, turns)
+    }
+
+    /// As `ran`, for a task that keeps pace with no others.
+    #[inline(always)]
+    fn answered(&mut self, element: usize, next: Next, turns: u32) -> bool {
         if next == Next::Again {
             self.tasks.again(element, turns);
             return true;

@@ -224,6 +224,7 @@ pub(crate) fn wire(
             keeps_pace: false,
             asks_for_room: false,
             keeps_step: false,
+            is_independent: false,
             sifts: false,
             bound: SendLimit::Open,
         };
@@ -270,6 +271,7 @@ pub(crate) fn wire(
         let stores = if of.here { stores_pulled(plan, at) } else { Vec::new() };
         runtime.sifts = !live && !stores.is_empty() && may_lose_pulled(plan, at);
         runtime.one_by_one |= !live && of.here && misses_turns(plan, at);
+        nodes[at].refills = nodes[at].limits.iter().any(|limit| stores.contains(&limit.element));
         connect_besides(plan, &stores, &mut nodes);
         pulled.push(stores);
     }

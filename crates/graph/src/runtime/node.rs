@@ -22,6 +22,8 @@ pub(crate) struct Node {
     /// Whether a task that pulls from here pulls packets that wait elsewhere, too, and their order
     /// shows how many were here at that time.
     pub(crate) beside: bool,
+    /// Whether its task sends packets to where it takes some out.
+    pub(crate) refills: bool,
     /// Tasks that its own does not run ahead of ([`pacing`](super::pacing)).
     pub(crate) pacing_peers: Vec<PacingPeer>,
     /// The last search for feeders that has come to its task.
