@@ -145,11 +145,7 @@ impl Receive for NullReceive {
         let size = self.template.len();
         let taken = pool.take(frame, wanted, size);
         if self.copy || !pool.arena().has_template() {
-            for slot in &mut frame.slots_mut()[before..] {
-                if let Some(bytes) = pool.arena().packet_mut(slot) {
-                    bytes.copy_from_slice(&self.template);
-                }
-            }
+            self.write(pool, frame, before);
         }
         if taken < wanted {
             // No buffer is free. Nothing is lost, and so no drop is counted: the
@@ -173,6 +169,19 @@ impl Receive for NullReceive {
 
     fn ended(&self) -> bool {
         self.left == 0 && !self.silent
+    }
+}
+
+impl NullReceive {
+    /// Writes the packets of a frame behind the first `before`.
+    #[cold]
+    #[inline(never)]
+    fn write(&self, pool: &PoolCache, frame: &mut Frame, before: usize) {
+        for slot in &mut frame.slots_mut()[before..] {
+            if let Some(bytes) = pool.arena().packet_mut(slot) {
+                bytes.copy_from_slice(&self.template);
+            }
+        }
     }
 }
 
