@@ -180,6 +180,8 @@ struct FlowSwitch {
     changes: u64,
     /// When a flow expires next.
     next: Option<u64>,
+    /// When the timer is due, where it is set: known here without a search for each frame.
+    tick: Option<u64>,
     /// Set if a controller or command uses the switch.
     wakeup: Option<Arc<Wakeup>>,
 }
@@ -245,6 +247,7 @@ impl FlowSwitch {
             expired: 0,
             changes: 0,
             next: None,
+            tick: None,
             wakeup: None,
         })
     }
@@ -283,14 +286,19 @@ impl FlowSwitch {
     /// Begins to work, as there are packets: sets the timer, and has requests for counts wait for
     /// it.
     fn arm(&mut self, cx: &mut Context, now: u64) {
-        if cx.timer(TICK).is_none_or(|at| at > now + TICK_TIME) {
-            cx.set_timer(TICK, now + TICK_TIME);
+        if self.tick.is_none_or(|at| at > now + TICK_TIME) {
+            self.set_tick(cx, now + TICK_TIME);
         }
         if !self.asked {
             self.asked = true;
             self.worker.set_working(true);
             cx.when_idle();
         }
+    }
+
+    fn set_tick(&mut self, cx: &mut Context, at: u64) {
+        self.tick = Some(at);
+        cx.set_timer(TICK, at);
     }
 
     /// Takes the switch and the exporter that its handle has now.
@@ -405,6 +413,7 @@ impl Element for FlowSwitch {
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
         let now = cx.steady();
+        self.tick = None;
         self.settle();
         self.attend(cx, now);
         self.fast.tick(now);
@@ -422,7 +431,7 @@ impl Element for FlowSwitch {
             cx.count_drops(Reason(Drop::Fragment), lost as usize);
         }
         if let Some(at) = self.next_tick(now) {
-            cx.set_timer(TICK, at);
+            self.set_tick(cx, at);
         }
     }
 
@@ -460,7 +469,7 @@ impl Element for FlowSwitch {
                 self.handle.set_wakeup(&wakeup);
                 self.wakeup = Some(wakeup);
                 cx.schedule();
-                cx.set_timer(TICK, now + CALM_TIME);
+                self.set_tick(cx, now + CALM_TIME);
             }
         }
         if let Some(file) = self.file.as_ref().filter(|_| !self.handle.is_restored()) {
@@ -565,8 +574,8 @@ impl Element for FlowSwitch {
             _ => return Err(HandlerError::missing(handler)),
         };
         done.map_err(HandlerError::refused)?;
-        if cx.timer(TICK).is_none() {
-            cx.set_timer(TICK, now + TICK_TIME);
+        if self.tick.is_none() {
+            self.set_tick(cx, now + TICK_TIME);
         }
         Ok(String::new())
     }
