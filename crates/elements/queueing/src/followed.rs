@@ -96,7 +96,15 @@ pub(super) fn check(plan: &Plan, queues: &[usize]) -> Result<(), String> {
 
 /// Total length of the queues.
 pub(super) fn size(cx: &mut Context, queues: &[usize]) -> usize {
-    queues.iter().map(|queue| length(cx, *queue).map_or(0, |held| held.0)).sum()
+    size_and_capacity(cx, queues).0
+}
+
+/// Total length and capacity of the queues.
+pub(super) fn size_and_capacity(cx: &mut Context, queues: &[usize]) -> (usize, usize) {
+    let lengths = queues.iter().filter_map(|queue| length(cx, *queue));
+    lengths.fold((0, 0), |(size, capacity), held| {
+        (size + held.0, usize::saturating_add(capacity, held.1))
+    })
 }
 
 /// Names of the queues, one per line.

@@ -11,7 +11,7 @@ use linerate_memory::Frame;
 
 use super::{
     FAMILY, TIMER,
-    followed::{self, counts, followed, length, nearest},
+    followed::{self, counts, followed, nearest},
     wrong,
 };
 use linerate_kit::{
@@ -133,18 +133,55 @@ impl Limits {
         if self.gentle && self.probability != ONE { self.max * 2 } else { self.max }
     }
 
-    /// The probability at an average between the limits.
-    fn at(self, average: &Average) -> i64 {
+    /// The probability at averages up to `MAX_THRESH`.
+    fn rise(self) -> Line {
         let Limits { min, max, probability, .. } = self;
+        match max.checked_sub(min) {
+            None | Some(0) => Line { slope: 0, base: 1 },
+            Some(width) => {
+                Line { slope: probability / width, base: (probability * min / width) as i64 }
+            }
+        }
+    }
+
+    /// The probability at averages above that.
+    fn gentle_rise(self) -> Line {
+        let Limits { max, probability, .. } = self;
+        let base = ONE as i64 - 2 * probability as i64;
+        Line { slope: (ONE - probability) / max.max(1), base }
+    }
+}
+
+/// A probability that rises with the average.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    slope: u64,
+    base: i64,
+}
+
+impl Line {
+    #[inline]
+    fn at(self, average: &Average) -> i64 {
         let scaled = average.scaled().max(0) as u64;
-        let (slope, base) = if average.rounded() > max {
-            ((ONE - probability) / max.max(1), ONE as i64 - 2 * probability as i64)
-        } else if min >= max {
-            (0, 1)
-        } else {
-            (probability / (max - min), (probability * min / (max - min)) as i64)
-        };
-        ((slope * scaled) >> Average::SCALE) as i64 - base
+        ((self.slope * scaled) >> Average::SCALE) as i64 - self.base
+    }
+}
+
+/// Limits as packets are compared with them: no division for each.
+#[derive(Debug, Clone, Copy)]
+struct Curve {
+    min: u64,
+    max: u64,
+    end: u64,
+    rise: Line,
+    gentle_rise: Line,
+}
+
+impl From<Limits> for Curve {
+    fn from(limits: Limits) -> Curve {
+        let Limits { min, max, .. } = limits;
+        let (rise, gentle_rise) = (limits.rise(), limits.gentle_rise());
+        Curve { min, max, end: limits.end(), rise, gentle_rise }
     }
 }
 
@@ -168,11 +205,60 @@ fn probability(text: &str) -> Option<u64> {
     Some((value * ONE as f64).round() as u64)
 }
 
+/// Decides about packets one after the other.
+struct Decider {
+    curve: Curve,
+    average: Average,
+    /// Packets since the last drop; `None` below the limits.
+    since: Option<u64>,
+    random: i64,
+    /// When the queues were last found empty, in steps.
+    idle: Option<u64>,
+    source: fastrand::Rng,
+}
+
+impl Decider {
+    /// Returns true if a packet is dropped that comes when queues hold `size`.
+    #[inline]
+    fn drops(&mut self, size: usize, now: u64) -> bool {
+        if size > 0 || self.average.stability() == 0 {
+            self.average.update(size as u64);
+            self.idle = None;
+        } else {
+            let step = now / IDLE_NS;
+            self.average.update_times(0, self.idle.map_or(1, |last| step.saturating_sub(last)));
+            self.idle = Some(step);
+        }
+        let average = self.average.rounded();
+        if average <= self.curve.min {
+            self.since = None;
+            return false;
+        }
+        if average > self.curve.end {
+            self.since = None;
+            return true;
+        }
+        let is_gentle = average > self.curve.max;
+        let line = if is_gentle { self.curve.gentle_rise } else { self.curve.rise };
+        let probability = line.at(&self.average);
+        let since = self.since.map_or(0, |since| since + 1);
+        // As `since > random / probability`, in whole numbers.
+        let drop = since > 0
+            && probability > 0
+            && (since as i64).saturating_mul(probability) > self.random;
+        self.since = Some(if drop { 0 } else { since });
+        if self.since == Some(0) {
+            self.random = self.source.i64(0..ONE as i64);
+        }
+        drop
+    }
+}
+
 pub(super) struct Red {
     limits: Limits,
     /// The length that `AdaptiveRED` aims at.
     target: Option<u64>,
-    average: Average,
+    decider: Decider,
     queues: Vec<usize>,
     pulls: bool,
     /// Whether it counts the packets in the queue by those that it lets through. Else each has come
@@ -182,17 +268,9 @@ pub(super) struct Red {
     live: bool,
     /// A round, and the length of the queues in it, as far as it is known here.
     left: (u64, usize),
-    /// Packets since the last drop; `None` below the limits.
-    since: Option<u64>,
-    random: i64,
-    /// When the queues were last found empty, in steps.
-    idle: Option<u64>,
     drops: u64,
-    source: fastrand::Rng,
     /// Packets to drop, empty between calls.
     early: Frame,
-    /// Decisions about a frame, in reused memory.
-    keep: Vec<bool>,
 }
 
 impl Red {
@@ -214,26 +292,29 @@ impl Red {
         } else if stability > 16 {
             make.error("STABILITY must be between 0 and 16");
         }
+        let limits = limits.check().unwrap_or_default();
         let pulls = make.input_is_pull(0);
         let queues =
             followed::named(make).unwrap_or_else(|| nearest(make.plan(), make.element(), pulls));
         Red {
-            limits: limits.check().unwrap_or_default(),
+            limits,
             target,
-            average: Average::new(stability.min(16)),
+            decider: Decider {
+                curve: limits.into(),
+                average: Average::new(stability.min(16)),
+                since: None,
+                random: 0,
+                idle: None,
+                // The same every time: runs can be repeated.
+                source: fastrand::Rng::with_seed(make.element() as u64),
+            },
             queues,
             pulls,
             counts: counts(make.plan(), make.element(), pulls),
             live: make.plan().is_live(),
             left: (0, 0),
-            since: None,
-            random: 0,
-            idle: None,
             drops: 0,
-            // The same every time: runs can be repeated.
-            source: fastrand::Rng::with_seed(make.element() as u64),
             early: Frame::new(make.world.frame_limit),
-            keep: Vec::new(),
         }
     }
 
@@ -242,39 +323,9 @@ impl Red {
         followed::size(cx, &self.queues)
     }
 
-    /// Returns the packets that all queues can hold.
-    fn capacity(&self, cx: &mut Context) -> usize {
-        let rooms = self.queues.iter().map(|queue| length(cx, *queue));
-        rooms.fold(0, |sum, held| sum.saturating_add(held.map_or(0, |held| held.1)))
-    }
-
-    /// Returns true if a packet is dropped that comes when queues hold `size`.
-    fn drops(&mut self, size: usize, now: u64) -> bool {
-        if size > 0 || self.average.stability() == 0 {
-            self.average.update(size as u64);
-            self.idle = None;
-        } else {
-            let step = now / IDLE_NS;
-            self.average.update_times(0, self.idle.map_or(1, |last| step.saturating_sub(last)));
-            self.idle = Some(step);
-        }
-        let average = self.average.rounded();
-        if average <= self.limits.min {
-            self.since = None;
-            return false;
-        }
-        if average > self.limits.end() {
-            self.since = None;
-            return true;
-        }
-        let probability = self.limits.at(&self.average);
-        let since = self.since.map_or(0, |since| since + 1);
-        let drop = since > 0 && probability > 0 && since as i64 > self.random / probability;
-        self.since = Some(if drop { 0 } else { since });
-        if self.since == Some(0) {
-            self.random = self.source.i64(0..ONE as i64);
-        }
-        drop
+    fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.decider.curve = limits.into();
     }
 }
 
@@ -288,11 +339,13 @@ impl Element for Red {
     }
 
     fn timer(&mut self, cx: &mut Context, _: u32, _: &mut Frame) {
-        let average = match self.average.stability() {
+        let average = match self.decider.average.stability() {
             0 => self.size(cx) as u64,
-            _ => self.average.rounded(),
+            _ => self.decider.average.rounded(),
         };
-        self.limits.adapt(average);
+        let mut limits = self.limits;
+        limits.adapt(average);
+        self.set_limits(limits);
         cx.set_timer(TIMER, cx.steady() + ADAPTATION_INTERVAL);
     }
 
@@ -304,34 +357,39 @@ impl Element for Red {
             (round, size) if round == cx.round() && !self.pulls => Some(size),
             _ => None,
         };
-        let mut size = match known {
-            Some(size) if self.counts && !cx.out.is_exact() => size,
+        let known = match known {
+            Some(size) if self.counts && !cx.out.is_exact() => Some(size),
             // A task that empties them before each frame from outside would do so before each packet.
-            Some(0) if self.live && !self.counts => 0,
-            _ => self.size(cx) + if self.pulls { frame.len() } else { 0 },
+            Some(0) if self.live && !self.counts => Some(0),
+            _ => None,
         };
-        let comes_there = self.counts && !self.pulls && !(self.live && size == 0);
-        let most = if comes_there { self.capacity(cx) } else { 0 };
+        // Whether packets that are let through make the queues longer.
+        let come_there = |size| self.counts && !self.pulls && !(self.live && size == 0);
+        let (mut size, capacity) = match known {
+            Some(size) if !come_there(size) => (size, 0),
+            _ => {
+                let (size, capacity) = followed::size_and_capacity(cx, &self.queues);
+                let pulled = if self.pulls { frame.len() } else { 0 };
+                (known.unwrap_or(size + pulled), capacity)
+            }
+        };
+        let most = if come_there(size) { capacity } else { 0 };
         let now = cx.steady();
-        let mut keep = std::mem::take(&mut self.keep);
-        keep.clear();
-        for _ in 0..frame.len() {
-            size -= usize::from(self.pulls);
-            let drop = self.drops(size, now);
-            size += usize::from(!drop && size < most);
-            keep.push(!drop);
-        }
-        self.left = (cx.round(), size);
-        let mut decisions = keep.iter().copied();
-        let early = &mut self.early;
+        let Red { decider, early, .. } = self;
+        let gone = usize::from(self.pulls);
         frame.retain(
-            |_| decisions.next().unwrap_or(true),
+            |_| {
+                size -= gone;
+                let drop = decider.drops(size, now);
+                size += usize::from(!drop && size < most);
+                !drop
+            },
             |slot| {
                 let pushed = early.push(slot);
                 debug_assert!(pushed.is_ok(), "no more than were in a frame");
             },
         );
-        self.keep = keep;
+        self.left = (cx.round(), size);
         if !self.early.is_empty() {
             self.drops += self.early.len() as u64;
             reject_frame(cx, &mut self.early, Reason::Early);
@@ -345,12 +403,12 @@ impl Element for Red {
 
     fn take_state(&mut self, _: &mut Context, old: &mut dyn Element) {
         if let Some(old) = old.downcast_mut::<Red>() {
-            self.average.take_state(&old.average);
+            self.decider.average.take_state(&old.decider.average);
         }
     }
 
     fn read(&mut self, cx: &mut Context, handler: &str, _: &str) -> HandlerResult {
-        let average = || binary_text(self.average.scaled().max(0) as u64, Average::SCALE);
+        let average = || binary_text(self.decider.average.scaled().max(0) as u64, Average::SCALE);
         match handler {
             "drops" => Ok(self.drops.to_string()),
             "min_thresh" => Ok(self.limits.min.to_string()),
@@ -372,7 +430,7 @@ impl Element for Red {
                     "{thresholds}, {}, QUEUES {}, STABILITY {}{}",
                     binary_text(probability, SCALE),
                     followed::list(cx.plan(), &self.queues),
-                    self.average.stability(),
+                    self.decider.average.stability(),
                     if gentle { "" } else { ", GENTLE false" }
                 ))
             }
@@ -400,7 +458,7 @@ impl Element for Red {
             }
             _ => return Err(HandlerError::missing(handler)),
         }
-        self.limits = limits.check().map_err(HandlerError::refused)?;
+        self.set_limits(limits.check().map_err(HandlerError::refused)?);
         Ok(String::new())
     }
 }
