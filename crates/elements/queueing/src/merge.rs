@@ -7,7 +7,9 @@
 //! An input that has given all it had ends the burst when it is its turn again: its queue may be
 //! filled before the next burst, and in Click, where the sources run between two packets, it would
 //! not have missed that turn. So does one that is empty from the start, unless the time of packets
-//! is chance anyway ([`Class::external_input`]): then inputs with packets are not held up.
+//! is chance anyway ([`Class::external_input`]): then inputs with packets are not held up. Where all
+//! packets are for one turn of a task ([`Context::is_one_turn`]) no source runs between them: inputs
+//! without packets miss their turns, and the burst ends when there are none any more.
 //!
 //! [`Class::external_input`]: linerate_graph::Class::external_input
 
@@ -22,6 +24,8 @@ pub(super) struct Merge {
     count: usize,
     /// Set if packets that arrive between two packets of a burst show in the order.
     turns_show: bool,
+    /// Set if none arrive in the burst that goes on.
+    is_one_turn: bool,
 }
 
 struct Input {
@@ -68,6 +72,7 @@ impl Merge {
             turns: Vec::with_capacity(limit),
             count: 0,
             turns_show: !make.plan().is_live(),
+            is_one_turn: false,
         }
     }
 
@@ -79,11 +84,17 @@ impl Merge {
     /// A burst of at most `count` packets begins.
     pub(super) fn begin(&mut self, cx: &Context, count: usize) {
         self.count = count;
+        self.is_one_turn = count > 1 && cx.is_one_turn();
         for (port, input) in self.inputs.iter_mut().enumerate() {
             // A single packet is pulled faster than it is planned.
             let ready = if count > 1 { cx.ready(port) } else { None };
             input.known = ready.map_or(InputState::No, InputState::Ready);
         }
+    }
+
+    /// Returns true if the burst has packets so far.
+    pub(super) fn has_packets(&self) -> bool {
+        !self.turns.is_empty()
     }
 
     /// Gives an input a turn.
@@ -92,19 +103,22 @@ impl Merge {
         if self.turns.len() == self.count {
             return Turn::Over;
         }
+        let ends_if_empty = self.turns_show && !self.is_one_turn && !self.turns.is_empty();
         let input = &mut self.inputs[port];
         input.known = match input.known {
+            InputState::Used if self.is_one_turn => return Turn::Missed,
             InputState::Used => return Turn::Over,
-            InputState::Empty if self.turns_show && !self.turns.is_empty() => return Turn::Over,
+            InputState::Empty if ends_if_empty => return Turn::Over,
             InputState::Empty => return Turn::Missed,
             InputState::Ready(packets) if packets > 0 => {
                 input.planned += 1;
                 if packets > 1 { InputState::Ready(packets - 1) } else { InputState::Used }
             }
             known => match (known, cx.pull(port, 1, &mut input.share)) {
-                (InputState::Gave, 0) => return Turn::Over,
-                (_, 0) if self.turns_show && !self.turns.is_empty() => return Turn::Over,
-                (InputState::No, 0) => return Turn::Missed,
+                (_, 0) if ends_if_empty => return Turn::Over,
+                (InputState::Gave, 0) if !self.is_one_turn => return Turn::Over,
+                // Each turn of an unknown one is a pull.
+                (InputState::No | InputState::Gave, 0) => return Turn::Missed,
                 (_, 0) => {
                     input.known = InputState::Empty;
                     return Turn::Missed;

@@ -54,7 +54,10 @@ impl Stride {
                 }
             }
         }
-        self.tickets.advance(inputs);
+        // The pull that finds no packet is one more: behind some the next one is.
+        if !self.merge.has_packets() {
+            self.tickets.advance(inputs);
+        }
         false
     }
 }

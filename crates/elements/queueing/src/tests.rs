@@ -38,6 +38,72 @@ fn bursts_are_in_the_order_of_click() {
     }
 }
 
+/// A task whose configuration sets the packets of a turn takes them with no source in between:
+/// inputs that have run empty miss their turns, packet by packet and in frames.
+#[test]
+fn a_turn_goes_on_with_the_inputs_that_have_packets() {
+    for scheduler in ["StrideSched(1, 2, 7)", "RoundRobinSched", "PrioSched"] {
+        for task in ["TimedUnqueue(0.1s, 20)", "Unqueue(BURST 20)", "Unqueue2(20, QUIET true)"] {
+            let times = |frame_limit| {
+                let mut run = Run::new(&format!(
+                    "RatedSource(\\<0a>, RATE 60, LIMIT 40) -> Queue -> [0] s :: {scheduler}; \
+                        RatedSource(\\<0b>, RATE 90, LIMIT 70) -> Queue -> [1] s; \
+                        InfiniteSource(\\<0c>, LIMIT 90, BURST 30) -> Queue(50) -> [2] s; \
+                        s -> {task} -> c :: Collect; Script(wait 3s, stop)"
+                ))
+                .frame_limit(frame_limit);
+                run.run();
+                ["c.packets", "c.times"].map(|handler| run.read(handler))
+            };
+            let single = times(1);
+            assert!(single[0].lines().count() > 150, "{scheduler} {task}: {}", single[0]);
+            for frame_limit in [7, 32, 256] {
+                assert_eq!(times(frame_limit), single, "{scheduler} {task} by {frame_limit}");
+            }
+        }
+    }
+}
+
+/// One that sends packets to where it takes them finds them there in the same turn.
+#[test]
+fn a_turn_takes_the_packets_that_it_has_sent_itself() {
+    for scheduler in ["StrideSched(1, 3)", "RoundRobinSched", "PrioSched"] {
+        let packets = |frame_limit| {
+            let mut run = Run::new(&format!(
+                "InfiniteSource(\\<0a>, LIMIT 3, BURST 3) -> q :: Queue(20) -> [0] s :: {scheduler}; \
+                    InfiniteSource(\\<0b>, LIMIT 9, BURST 9) -> Queue(20) -> [1] s; \
+                    s -> Unqueue(BURST 8, LIMIT 60) -> t :: Tee -> c :: Collect; t [1] -> q; Script(wait 1s, stop)"
+            ))
+            .frame_limit(frame_limit);
+            run.run();
+            run.read("c.packets")
+        };
+        let single = packets(1);
+        assert_eq!(single.lines().count(), 60, "{scheduler}: {single}");
+        for frame_limit in [7, 32, 256] {
+            assert_eq!(packets(frame_limit), single, "{scheduler} by {frame_limit}");
+        }
+    }
+}
+
+/// A turn whose packets are there is one frame of each scheduler.
+#[test]
+fn a_turn_is_pulled_at_once() {
+    for scheduler in ["StrideSched(10, 20, 70)", "RoundRobinSched"] {
+        let mut run = Run::new(&format!(
+            "InfiniteSource(LIMIT 240, BURST 24) -> r :: RoundRobinSwitch -> Queue(8) \
+                -> [0] s :: {scheduler} -> d :: Discard(BURST 24); \
+                r [1] -> Queue(8) -> [1] s; r [2] -> Queue(8) -> [2] s; Script(wait 1s, stop)"
+        ));
+        run.run();
+        assert_eq!(run.read("d.count"), "240");
+        let usage = run.read("s.cycles");
+        let frames = usage.lines().find_map(|line| line.strip_prefix("frames ")).unwrap();
+        // Behind each turn with packets there may be one without.
+        assert!(frames.parse::<u32>().unwrap() <= 22, "{scheduler}: {usage}");
+    }
+}
+
 /// A delay holds one packet, and a queue in front of it drops packets when full: Click's counts.
 #[test]
 fn a_delay_takes_no_more_out_of_a_queue_than_it_holds() {
