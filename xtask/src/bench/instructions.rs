@@ -2,8 +2,9 @@
 //!
 //! Each case runs twice, with different numbers of packets, and the difference is divided by that of
 //! the packets, so that starting and stopping do not count. The counts are the same every time for
-//! the same compiler; those of the repository are in `bench/instructions.json`, and a count that grew
-//! by more than the tolerance is an error.
+//! the same compiler, but for paths through tables, which hash by numbers that each process draws;
+//! those of the repository are in `bench/instructions.json`, and a count that grew by more than the
+//! tolerance is an error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,6 +112,9 @@ const PATHS: [&str; 7] = ["ipv4-1", "ipv4-100k", "ipv6", "arp", "switch", "nat",
 /// Number of times that captures are read in the shorter and the longer run of a path: tables know
 /// all by then, and a flow has had both of its first packets.
 const ROUNDS: [u32; 2] = [3, 5];
+/// Runs of each graph of a path, of which the one with the fewest instructions counts: more
+/// addresses collide by some of the numbers that a table hashes by than by others.
+const DRAWS: usize = 3;
 /// Rules of the filter that is counted, `IPFilter` alone.
 const RULES: usize = 50;
 /// Packets of the shorter run with a packet in each frame.
@@ -229,7 +233,16 @@ fn path(ours: &Ours, folder: &Path, finite: impl Fn(u32) -> Result<[Finite; 2]>)
             let file = folder.join("counted.click");
             fs::write(&file, text)?;
             let file = file.to_string_lossy();
-            runs.push(callgrind(ours, &["graph", "--no-cycles", "--at", at, &file], 256, 0)?);
+            // Time stands still: timers, and entries that are old, do not count.
+            let arguments = ["graph", "--no-cycles", "--simulated", "--at", at, &file];
+            let mut fewest = callgrind(ours, &arguments, 256, 0)?;
+            for _ in 1..DRAWS {
+                let run = callgrind(ours, &arguments, 256, 0)?;
+                if run.instructions < fewest.instructions {
+                    fewest = run;
+                }
+            }
+            runs.push(fewest);
         }
     }
     let [short, short_without, long, long_without] = &runs[..] else { unreachable!("two of two") };
