@@ -8,7 +8,7 @@
 use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::{isolate, show};
 
-#[path = "../../crates/client/tests/hostile/mod.rs"]
+#[path = "../../crates/cluster/client/tests/hostile/mod.rs"]
 mod hostile;
 
 fuzz_target!(init: isolate(), |data: &[u8]| {

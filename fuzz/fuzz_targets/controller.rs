@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/flow/tests/exercise/controller.rs"]
+#[path = "../../crates/ofswitch/switch/tests/exercise/controller.rs"]
 mod exercise;
 
 fuzz_target!(|data: &[u8]| exercise::controller(data));

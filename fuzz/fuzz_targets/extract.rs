@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/flow/tests/exercise/packet.rs"]
+#[path = "../../crates/ofswitch/switch/tests/exercise/packet.rs"]
 mod exercise;
 
 fuzz_target!(|data: &[u8]| {

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use linerate_fuzz::Bytes;
 use linerate_pcap::bpf::{Instruction, Invalid, Metadata, Program};
 
-#[path = "../../crates/pcap/src/bpf/tests/exercise.rs"]
+#[path = "../../crates/libpcap/src/bpf/tests/exercise.rs"]
 mod exercise;
 
 use exercise::{Both, Edge, reference};

@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/packet/tests/exercise/mod.rs"]
+#[path = "../../crates/base/packet/tests/exercise/mod.rs"]
 mod exercise;
 
 fuzz_target!(|data: &[u8]| {

@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../crates/openflow/tests/exercise/mod.rs"]
+#[path = "../../crates/ofswitch/openflow/tests/exercise/mod.rs"]
 mod exercise;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,7 +1,10 @@
 //! Packages that the unit tests of a family of elements compile.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 use toml::Table;
 
@@ -12,9 +15,10 @@ const OTHERS: usize = 6;
 
 /// Our packages below `crates`: for each its dependencies, and those of its tests.
 fn packages() -> BTreeMap<String, [BTreeSet<String>; 2]> {
-    let folders = ["crates", "crates/elements"].map(|folder| shell::root().join(folder));
-    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
-    let manifests = entries.map(|entry| entry.unwrap().path().join("Cargo.toml"));
+    let inside = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let folders = inside(shell::root().join("crates"));
+    let folders = folders.flat_map(|folder| inside(folder.clone()).chain([folder]));
+    let manifests = folders.map(|folder| folder.join("Cargo.toml"));
     let manifests = manifests.filter_map(|manifest| fs::read_to_string(manifest).ok());
     let packages = manifests.map(|text| {
         let manifest: Table = toml::from_str(&text).unwrap();

@@ -256,10 +256,10 @@ mod tests {
     use super::*;
     use crate::shell;
 
-    /// The folders of all crates of the workspace's `crates`, and this one.
+    /// The folders of all crates in the workspace's `crates` and `tests`, and this one.
     fn crates() -> Vec<PathBuf> {
         let mut found = vec![shell::root().join("xtask")];
-        let mut folders = vec![shell::root().join("crates")];
+        let mut folders = ["crates", "tests"].map(|name| shell::root().join(name)).to_vec();
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).expect("a folder") {
                 let path = entry.expect("an entry").path();

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 
 const PACKAGE: &str = "linerate-memory";
-const TESTS: &str = "crates/memory/tests";
+const TESTS: &str = "crates/base/memory/tests";
 
 /// Arguments of `cargo xtask loom`.
 #[derive(Debug, clap::Args)]

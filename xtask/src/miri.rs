@@ -6,7 +6,7 @@
 //! is installed when it is missing; it shares nothing with the toolchain the repository is built by.
 //!
 //! It interprets Rust and knows few system calls. `linerate-memory` therefore takes its memory from
-//! the allocator there (`crates/memory/src/pages.rs`), and vector instructions, the cycle counter
+//! the allocator there (`crates/base/memory/src/pages.rs`), and vector instructions, the cycle counter
 //! and membarrier(2) are replaced by the code for other processors and kernels; rings, pools,
 //! slots, frames and tables are the code that ships. Being a thousand times slower, it gets few
 //! cases of each property, and tests that need many say `#[cfg_attr(miri, ignore = ...)]`.

@@ -1,7 +1,7 @@
 //! `cargo xtask soak`: listeners under attack for minutes, with honest traffic and honest clients measured beside.
 //!
 //! Attacks and honest clients are the modules of `linerate_testlab::hostile`, which the test suite runs for some
-//! seconds each. The measurement is a program of its own (`crates/testlab/examples/soak.rs`), built for release with
+//! seconds each. The measurement is a program of its own (`tests/support/examples/soak.rs`), built for release with
 //! `linerate`, so that neither side is slower than it would be elsewhere.
 
 use std::{

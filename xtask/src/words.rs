@@ -27,7 +27,7 @@ const FUNCTIONS: usize = 4;
 /// Longest subject of a commit, in characters.
 const SUBJECT: usize = 72;
 /// Folders of the sources.
-const FOLDERS: [&str; 5] = ["crates", "xtask", "fuzz", "examples", "bench"];
+const FOLDERS: [&str; 6] = ["crates", "tests", "xtask", "fuzz", "examples", "bench"];
 
 /// Checks the sources, and the commits since this file came.
 ///

@@ -38,7 +38,8 @@ fn forwarded_packets_are_counted_over_all_queues() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("n.pcap").to_str().unwrap().to_owned();
     let to_file = format!("pcap:{file}");
-    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../port/tests/data/scapy-nano-little.pcap");
+    let capture =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../io/port/tests/data/scapy-nano-little.pcap");
     for (count, arguments) in [
         (10, vec!["forward", "null:", "null:", "--count", "10"]),
         (11, vec!["forward", "null:?queues=2", "null:?queues=2", "--count", "11"]),

@@ -8,7 +8,7 @@ use std::{
 };
 
 const CAPTURE: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../port/tests/data/scapy-nano-little.pcap");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../io/port/tests/data/scapy-nano-little.pcap");
 
 /// A folder with a capture `x` that has three names, and a configuration.
 struct Folder(tempfile::TempDir);

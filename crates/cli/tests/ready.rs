@@ -204,7 +204,7 @@ fn a_short_run_was_ready_too() {
 /// Packets of a file come as soon as a worker runs.
 #[test]
 fn packets_come_behind_readiness() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../port/tests/data/scapy-nano-little.pcap");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../io/port/tests/data/scapy-nano-little.pcap");
     for _ in 0..5 {
         let events = events(&["capture", "-r", file, "--json"]);
         let [first, second, packets @ .., last] = &*events else { panic!("{events:?}") };

@@ -100,7 +100,7 @@ fn stage(root: &Path, tree: &Tree) -> Result<()> {
 
 /// Adds the files for programs of others: the C library of consumers, and examples.
 fn stage_client(root: &Path, built: &Path) -> Result<()> {
-    let client = source("crates/client-c");
+    let client = source("crates/cluster/client-c");
     let folder = library_folder();
     let mut install = Command::new("sh");
     install.arg(client.join("install.sh")).arg(built).arg("/usr").arg(format!("/{folder}"));
@@ -116,7 +116,7 @@ fn stage_client(root: &Path, built: &Path) -> Result<()> {
         write(&pages.join(format!("{}.gz", page.path)), 0o644, &gzipped(&page.bytes)?)?;
     }
     let examples = root.join("usr/share/doc/linerate/examples/client");
-    for from in [client.join("examples"), source("crates/client-python/examples")] {
+    for from in [client.join("examples"), source("crates/cluster/client-python/examples")] {
         for example in files(&from)? {
             write(&examples.join(&example.path), 0o644, &example.bytes)?;
         }

@@ -220,7 +220,7 @@ mod tests {
                 assert_eq!(line.split(' ').collect::<Vec<_>>(), granted, "{unit}: {key}");
             }
         }
-        let advice = packaging("../crates/host/src/machine/privilege.rs");
+        let advice = packaging("../crates/base/linux/src/machine/privilege.rs");
         assert!(advice.contains(&format!("setcap {}+ep", granted.join(",").to_lowercase())));
     }
 

@@ -26,7 +26,9 @@ pub(super) fn make(release: &Release) -> Result<PathBuf> {
     let python = programs::find("python3").context("a wheel is made by python3 with pip")?;
     let mut wheel = pip(&python);
     wheel.args(["wheel", "--no-index", "--no-deps", "--wheel-dir"]).arg(&wheels);
-    shell::run(wheel.arg(source("crates/client-python")).env("LINERATE_LIBRARY", &stripped))?;
+    shell::run(
+        wheel.arg(source("crates/cluster/client-python")).env("LINERATE_LIBRARY", &stripped),
+    )?;
     let made = fs::read_dir(&wheels)?.next().context("pip has made no wheel")??;
     let path = release.path(&made.file_name().to_string_lossy());
     fs::copy(made.path(), &path).with_context(|| format!("cannot write {}", path.display()))?;

@@ -49,9 +49,9 @@ struct Ours {
     documents: Vec<String>,
 }
 
-/// A crate below `crates`.
+/// A crate below `crates` or `tests`.
 struct Crate {
-    /// Its folder there: `elements/kit`.
+    /// Its folder in the repository.
     folder: String,
     description: String,
     documents: Vec<String>,
@@ -59,7 +59,14 @@ struct Crate {
     line: usize,
 }
 
-/// The crates below `crates`, from the lowest line of the ladder up, by name on each.
+impl Crate {
+    /// Its folder as documents name it: `elements/support`.
+    fn name(&self) -> &str {
+        self.folder.strip_prefix("crates/").unwrap_or(&self.folder)
+    }
+}
+
+/// The crates below `crates` and `tests`, from the lowest line of the ladder up, by name on each.
 pub(super) struct Workspace(Vec<Crate>);
 
 impl Workspace {
@@ -77,10 +84,13 @@ impl Workspace {
         let mut crates = Vec::new();
         for package in packages {
             let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
-            let Ok(folder) = folder.strip_prefix(shell::root().join("crates")) else { continue };
+            let folder = folder.strip_prefix(shell::root())?.display().to_string();
+            if !["crates/", "tests/"].iter().any(|top| folder.starts_with(top)) {
+                continue;
+            }
             let documents = package.metadata.and_then(|tools| tools.linerate);
             crates.push(Crate {
-                folder: folder.display().to_string(),
+                folder,
                 description: package
                     .description
                     .with_context(|| format!("{} has no description", package.name))?,
@@ -98,7 +108,7 @@ impl Workspace {
         let highest = self.0.last().map_or(0, |last| last.line);
         for line in (1..=highest).rev() {
             let names = self.0.iter().filter(|one| one.line == line);
-            let names: Vec<&str> = names.map(|one| one.folder.as_str()).collect();
+            let names: Vec<&str> = names.map(Crate::name).collect();
             picture += &wrapped(&format!("{line:2}  "), &names, "  ");
         }
         Ok(picture + "```")
@@ -107,9 +117,10 @@ impl Workspace {
     /// A row for each crate.
     pub(super) fn table(&self) -> Result<String> {
         let mut table = String::from("| crate | content | document |\n|---|---|---|");
-        for Crate { folder, description, documents, .. } in &self.0 {
-            table += &format!("\n| [`{folder}`](crates/{folder}/src/lib.rs) | {description} |");
-            for (at, path) in documents.iter().enumerate() {
+        for one in &self.0 {
+            let (name, Crate { folder, description, .. }) = (one.name(), one);
+            table += &format!("\n| [`{name}`]({folder}/src/lib.rs) | {description} |");
+            for (at, path) in one.documents.iter().enumerate() {
                 let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(".md");
                 let separator = if at == 0 { " " } else { ", " };
                 table += &format!("{separator}[{}]({path})", name.replace('-', " "));
@@ -122,14 +133,14 @@ impl Workspace {
     /// The top-level modules of crates with many layers of them, the highest layer first.
     pub(super) fn modules(&self) -> Result<String> {
         let mut picture = String::from("```text\n");
-        let column = self.0.iter().map(|one| one.folder.len()).max().unwrap_or(0) + 2;
+        let column = self.0.iter().map(|one| one.name().len()).max().unwrap_or(0) + 2;
         for one in &self.0 {
-            let layers = layers::layers(&shell::root().join("crates").join(&one.folder))?;
+            let layers = layers::layers(&shell::root().join(&one.folder))?;
             if layers.len() >= LAYERS {
                 let layers: Vec<String> = layers.iter().map(|layer| layer.join(" ")).collect();
                 let words = layers.join(" > ");
                 let words: Vec<&str> = words.split(' ').collect();
-                picture += &wrapped(&format!("{:column$}", one.folder), &words, " ");
+                picture += &wrapped(&format!("{:column$}", one.name()), &words, " ");
             }
         }
         Ok(picture + "```")

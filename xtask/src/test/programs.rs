@@ -16,12 +16,12 @@ use crate::shell;
 /// Beginnings of the sources of programs that take longest. They are started first, so that none of
 /// them is left to run alone at the end.
 const LONGEST: [&str; 6] = [
-    "crates/lab/src/",
+    "crates/tester/lab/src/",
     "crates/elements/library/",
     "crates/cli/",
-    "crates/port/",
-    "crates/flow/",
-    "crates/worker/",
+    "crates/io/port/",
+    "crates/ofswitch/switch/",
+    "crates/graph/worker/",
 ];
 
 /// Test program.
@@ -170,12 +170,12 @@ mod tests {
     #[test]
     fn programs_are_those_that_were_built_as_tests() {
         let messages = [
-            r#"{"reason":"build-script-executed","package_id":"path+file:///w/crates/pcap#linerate-pcap@0.1.0","linked_libs":[],"linked_paths":[],"cfgs":[],"env":[],"out_dir":"/w/target/debug/build/x/out"}"#.to_owned(),
+            r#"{"reason":"build-script-executed","package_id":"path+file:///w/crates/libpcap#linerate-pcap@0.1.0","linked_libs":[],"linked_paths":[],"cfgs":[],"env":[],"out_dir":"/w/target/debug/build/x/out"}"#.to_owned(),
             artifact("path+file:///w/xtask#0.0.0", "xtask", "bin", "src/main.rs", true),
             artifact("path+file:///w/crates/cli#linerate@0.1.0", "crates/cli", "bin", "src/main.rs", false),
             "a word of a build script".to_owned(),
-            artifact("path+file:///w/crates/port#linerate-port@0.1.0", "crates/port", "test", "tests/extremes.rs", true),
-            artifact("path+file:///w/crates/lab#linerate-lab@0.1.0", "crates/lab", "lib", "src/lib.rs", true),
+            artifact("path+file:///w/crates/io/port#linerate-port@0.1.0", "crates/io/port", "test", "tests/extremes.rs", true),
+            artifact("path+file:///w/crates/tester/lab#linerate-lab@0.1.0", "crates/tester/lab", "lib", "src/lib.rs", true),
             r#"{"reason":"compiler-artifact","package_id":"registry+https://github.com/rust-lang/crates.io-index#libc@0.2.191","manifest_path":"/r/libc/Cargo.toml","target":{"kind":["lib"],"crate_types":["lib"],"name":"libc","src_path":"/r/libc/src/lib.rs","edition":"2021","doc":true,"doctest":true,"test":true},"profile":{"opt_level":"1","debuginfo":1,"debug_assertions":true,"overflow_checks":true,"test":false},"features":[],"filenames":["/w/target/debug/deps/liblibc.rlib"],"executable":null,"fresh":true}"#.to_owned(),
             r#"{"reason":"build-finished","success":true}"#.to_owned(),
         ];
@@ -185,12 +185,12 @@ mod tests {
         assert_eq!(
             seen,
             [
-                ("crates/lab/src/lib.rs", "-p linerate-lab --lib"),
-                ("crates/port/tests/extremes.rs", "-p linerate-port --test extremes"),
+                ("crates/tester/lab/src/lib.rs", "-p linerate-lab --lib"),
+                ("crates/io/port/tests/extremes.rs", "-p linerate-port --test extremes"),
                 ("xtask/src/main.rs", "-p xtask --bin main"),
             ]
         );
-        assert_eq!(programs[1].command().get_current_dir(), Some(Path::new("/w/crates/port")));
+        assert_eq!(programs[1].command().get_current_dir(), Some(Path::new("/w/crates/io/port")));
     }
 
     #[test]

@@ -157,7 +157,7 @@ mod tests {
     }
 
     fn ended(output: &str, end: End) -> FinishedJob {
-        let title = "crates/port/tests/xdp/main.rs".to_owned();
+        let title = "crates/io/port/tests/xdp/main.rs".to_owned();
         let label = Label { title, step: "a step", rerun: String::new(), is_cargo: false };
         FinishedJob { label, output: output.to_owned(), time: Duration::ZERO, end }
     }
@@ -223,8 +223,8 @@ mod tests {
         let tally = read(
             "   Doc-tests linerate_memory\n\
              running 2 tests\n\
-             test crates/memory/src/ring.rs - ring (line 4) ... ok\n\
-             test crates/memory/src/ring.rs - ring (line 9) ... ignored\n\
+             test crates/base/memory/src/ring.rs - ring (line 4) ... ok\n\
+             test crates/base/memory/src/ring.rs - ring (line 9) ... ignored\n\
              test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n",
         );
         assert_eq!(tally.passed, 1);
@@ -239,14 +239,14 @@ mod tests {
         let tally = Tally::read(&ended(text, exit(101)));
         assert_eq!(
             (tally.passed, tally.failed),
-            (1, vec!["crates/port/tests/xdp/main.rs: two".into()])
+            (1, vec!["crates/io/port/tests/xdp/main.rs: two".into()])
         );
     }
 
     #[test]
     fn how_a_program_without_a_result_ended_is_told() {
         let failed = |text: &str, end: End| Tally::read(&ended(text, end)).failed;
-        let name = "crates/port/tests/xdp/main.rs";
+        let name = "crates/io/port/tests/xdp/main.rs";
         let begun = "running 2 tests\ntest one ... ok\n";
         assert_eq!(
             failed(begun, End::Status(ExitStatus::from_raw(11))),
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!((sum.passed, sum.ignored.len()), (2, 2));
         assert_eq!(
             sum.failed,
-            ["crates/port/tests/xdp/main.rs: failed without a failed test (exit status: 101)"]
+            ["crates/io/port/tests/xdp/main.rs: failed without a failed test (exit status: 101)"]
         );
     }
 }

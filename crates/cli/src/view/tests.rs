@@ -19,7 +19,7 @@ fn line(packet: &[u8], missing: usize, style: Style, to: &mut String) {
 
 /// Captures of the repository.
 fn captures() -> Vec<PathBuf> {
-    let folders = ["../elements/capture/data", "../port/tests/data"];
+    let folders = ["../elements/capture/data", "../io/port/tests/data"];
     let mut files: Vec<PathBuf> = folders
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).expect(folder))

@@ -3,7 +3,7 @@
 //!
 //! They run at once, each on a port or a place of its own, so the traffic is one and the time that
 //! of the slowest. Cases of interfaces alone are tested with the library
-//! (`crates/pcap/tests/pcap`).
+//! (`crates/libpcap/tests/pcap`).
 
 use std::{
     fs::{self, File},

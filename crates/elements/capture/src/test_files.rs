@@ -2,7 +2,7 @@
 
 /// Returns the path of a capture made by another program.
 pub(crate) fn capture(name: &str) -> String {
-    format!("{}/../../port/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../../io/port/tests/data/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A capture of many kinds of packets, or Click's output for it.

@@ -2,7 +2,7 @@
 //!
 //! Their names are those of Click's. Where that tests containers and algorithms
 //! of its own, these test the ones in their places here: those of Rust, of our
-//! `lookup`, `memory` and `packet` crates, and our parsers. So a program that
+//! `tables`, `memory` and `packet` crates, and our parsers. So a program that
 //! was built wrong, or a processor that is broken, is found where it runs.
 
 use std::{
