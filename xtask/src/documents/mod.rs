@@ -1,9 +1,11 @@
 //! `cargo xtask documents`: the parts of the repository's documents that are generated.
 //!
 //! `ARCHITECTURE.md` has the ladder of crates, the table of crates and the layers of modules, each between two marks. They are
-//! drawn from the manifests ([`workspace`]) and from the imports of modules ([`layers`](crate::layers)). The tests of this
-//! module find parts that are out of date, links that lead nowhere, and documents that have grown too long.
+//! drawn from the manifests ([`workspace`], [`ladder`]) and from the imports of modules ([`layers`](crate::layers)). The tests
+//! of this module find crates that break the rule of the ladder, parts that are out of date, links that lead nowhere, and
+//! documents that have grown too long.
 
+mod ladder;
 pub(crate) mod link;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,6 @@
-//! The crates of the workspace, as their manifests describe them: the ladder of dependencies, and the table.
+//! The crates of the workspace, as their manifests describe them: their table and the layers of their modules.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -50,24 +47,47 @@ struct Ours {
 }
 
 /// A crate below `crates` or `tests`.
-struct Crate {
+pub(super) struct Crate {
+    pub(super) package: String,
     /// Its folder in the repository.
-    folder: String,
-    description: String,
-    documents: Vec<String>,
-    /// The line of the ladder it is on: the one above its highest dependency.
-    line: usize,
+    pub(super) folder: String,
+    pub(super) description: String,
+    pub(super) documents: Vec<String>,
+    /// Packages that it or its build script is compiled with, not those of its tests.
+    pub(super) dependencies: BTreeSet<String>,
 }
 
 impl Crate {
+    /// The crate of a package; none for a package in other folders.
+    fn new(package: Package) -> Result<Option<Crate>> {
+        let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+        let folder = folder.strip_prefix(shell::root())?.display().to_string();
+        if !["crates/", "tests/"].iter().any(|top| folder.starts_with(top)) {
+            return Ok(None);
+        }
+        let no_description = || format!("{} has no description", package.name);
+        let compiled = package.dependencies.into_iter();
+        let compiled = compiled.filter(|one| one.kind.as_deref() != Some("dev"));
+        Ok(Some(Crate {
+            folder,
+            description: package.description.with_context(no_description)?,
+            documents: package
+                .metadata
+                .and_then(|tools| tools.linerate)
+                .map_or(Vec::new(), |ours| ours.documents),
+            dependencies: compiled.map(|one| one.name).collect(),
+            package: package.name,
+        }))
+    }
+
     /// Its folder as documents name it: `elements/support`.
     fn name(&self) -> &str {
         self.folder.strip_prefix("crates/").unwrap_or(&self.folder)
     }
 }
 
-/// The crates below `crates` and `tests`, from the lowest line of the ladder up, by name on each.
-pub(super) struct Workspace(Vec<Crate>);
+/// The crates below `crates` and `tests`, from the lowest step of the ladder up, by folder on each.
+pub(super) struct Workspace(pub(super) Vec<Crate>);
 
 impl Workspace {
     /// Reads the manifests.
@@ -76,42 +96,13 @@ impl Workspace {
         let json = shell::output(&mut shell::cargo(&arguments))?;
         let metadata: Metadata =
             serde_json::from_str(&json).context("cannot read cargo's metadata")?;
-        Workspace::new(metadata.packages)
+        let crates = metadata.packages.into_iter().filter_map(|one| Crate::new(one).transpose());
+        Ok(Workspace::new(crates.collect::<Result<_>>()?))
     }
 
-    fn new(packages: Vec<Package>) -> Result<Workspace> {
-        let lines = lines(&packages);
-        let mut crates = Vec::new();
-        for package in packages {
-            let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
-            let folder = folder.strip_prefix(shell::root())?.display().to_string();
-            if !["crates/", "tests/"].iter().any(|top| folder.starts_with(top)) {
-                continue;
-            }
-            let documents = package.metadata.and_then(|tools| tools.linerate);
-            crates.push(Crate {
-                folder,
-                description: package
-                    .description
-                    .with_context(|| format!("{} has no description", package.name))?,
-                documents: documents.map_or(Vec::new(), |ours| ours.documents),
-                line: lines[&package.name],
-            });
-        }
-        crates.sort_by(|one, other| (one.line, &one.folder).cmp(&(other.line, &other.folder)));
-        Ok(Workspace(crates))
-    }
-
-    /// The crates by line, as a picture with the highest on top.
-    pub(super) fn ladder(&self) -> Result<String> {
-        let mut picture = String::from("```text\n");
-        let highest = self.0.last().map_or(0, |last| last.line);
-        for line in (1..=highest).rev() {
-            let names = self.0.iter().filter(|one| one.line == line);
-            let names: Vec<&str> = names.map(Crate::name).collect();
-            picture += &wrapped(&format!("{line:2}  "), &names, "  ");
-        }
-        Ok(picture + "```")
+    pub(super) fn new(mut crates: Vec<Crate>) -> Workspace {
+        crates.sort_by(|one, other| one.place().cmp(&other.place()));
+        Workspace(crates)
     }
 
     /// A row for each crate.
@@ -140,7 +131,7 @@ impl Workspace {
                 let layers: Vec<String> = layers.iter().map(|layer| layer.join(" ")).collect();
                 let words = layers.join(" > ");
                 let words: Vec<&str> = words.split(' ').collect();
-                picture += &wrapped(&format!("{:column$}", one.name()), &words, " ");
+                picture += &wrapped(&format!("{:column$}", one.name()), &words);
             }
         }
         Ok(picture + "```")
@@ -158,16 +149,16 @@ impl Workspace {
 }
 
 /// Words in lines of at most [`WIDTH`] columns, the first behind a head, the others below its end.
-fn wrapped(head: &str, words: &[&str], separator: &str) -> String {
+fn wrapped(head: &str, words: &[&str]) -> String {
     let mut text = head.to_owned();
     let mut column = head.len();
     for (at, word) in words.iter().enumerate() {
-        if at > 0 && column + separator.len() + word.len() > WIDTH {
+        if at > 0 && column + 1 + word.len() > WIDTH {
             text = format!("{}\n{:2$}", text.trim_end(), "", head.len());
             column = head.len();
         } else if at > 0 {
-            text += separator;
-            column += separator.len();
+            text.push(' ');
+            column += 1;
         }
         text += word;
         column += word.len();
@@ -175,39 +166,24 @@ fn wrapped(head: &str, words: &[&str], separator: &str) -> String {
     text + "\n"
 }
 
-/// The line of the ladder of each package, by its dependencies but those of tests and build scripts.
-fn lines(packages: &[Package]) -> BTreeMap<String, usize> {
-    let names: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    let mut lines = BTreeMap::new();
-    // A package is placed when those it depends on are, of which cargo allows no cycle.
-    while lines.len() < packages.len() {
-        for package in packages {
-            let below = package.dependencies.iter();
-            let below = below.filter(|one| one.kind.is_none() && names.contains(one.name.as_str()));
-            let below: Option<Vec<usize>> =
-                below.map(|one| lines.get(&one.name).copied()).collect();
-            if let Some(below) = below {
-                lines.insert(package.name.clone(), 1 + below.into_iter().max().unwrap_or(0));
-            }
-        }
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn package(name: &str, dependencies: &[(&str, Option<&str>)]) -> Package {
-        let dependency = |(name, kind): &(&str, Option<&str>)| Dependency {
-            name: (*name).into(),
+    fn package(folder: &str) -> Package {
+        let dependency = |name: &str, kind: Option<&str>| Dependency {
+            name: name.into(),
             kind: kind.map(str::to_owned),
         };
         Package {
-            name: format!("linerate-{name}"),
-            description: Some(format!("Content of {name}")),
-            manifest_path: shell::root().join("crates").join(name).join("Cargo.toml"),
-            dependencies: dependencies.iter().map(dependency).collect(),
+            name: "linerate-top".into(),
+            description: Some("Content of top".into()),
+            manifest_path: shell::root().join(folder).join("Cargo.toml"),
+            dependencies: vec![
+                dependency("libc", None),
+                dependency("cc", Some("build")),
+                dependency("proptest", Some("dev")),
+            ],
             metadata: Some(Tools {
                 linerate: Some(Ours { documents: vec!["docs/design/cost-model.md".into()] }),
             }),
@@ -215,28 +191,19 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_is_above_its_dependencies() {
-        let test = Some("dev");
-        let packages = vec![
-            package("top", &[("linerate-middle", None), ("linerate-base", None)]),
-            package("middle", &[("linerate-base", None), ("linerate-top", test), ("libc", None)]),
-            package("base", &[]),
-            package("aside", &[("linerate-middle", test)]),
-        ];
-        let workspace = Workspace::new(packages).unwrap();
-        assert_eq!(
-            workspace.ladder().unwrap(),
-            "```text\n 3  top\n 2  middle\n 1  aside  base\n```"
-        );
-        let table = workspace.table().unwrap();
-        let row = "| [`top`](crates/top/src/lib.rs) | Content of top | [cost model](docs/design/cost-model.md) |";
+    fn a_crate_has_the_dependencies_it_is_compiled_with_and_a_row() {
+        let found = Crate::new(package("crates/base/top")).unwrap().expect("a crate");
+        assert_eq!(Vec::from_iter(&found.dependencies), ["cc", "libc"]);
+        let table = Workspace::new(vec![found]).table().unwrap();
+        let row = "| [`base/top`](crates/base/top/src/lib.rs) | Content of top | [cost model](docs/design/cost-model.md) |";
         assert!(table.ends_with(row), "{table}");
+        assert!(Crate::new(package("xtask")).unwrap().is_none());
     }
 
     #[test]
     fn long_lines_are_wrapped() {
         let word = "x".repeat(80);
-        let text = wrapped("a ", &[&word, &word, "y"], "  ");
-        assert_eq!(text, format!("a {word}\n  {word}  y\n"));
+        let text = wrapped("a ", &[&word, &word, "y"]);
+        assert_eq!(text, format!("a {word}\n  {word} y\n"));
     }
 }
