@@ -20,7 +20,7 @@ use linerate_fuzz::{
     show,
 };
 use linerate_memory::Arena;
-use linerate_testlab::memif::{MaliciousPeer, Role, SENTINEL};
+use linerate_test_support::memif::{MaliciousPeer, Role, SENTINEL};
 
 const SOCKET: &str = "@foul";
 /// Lengths of the packets sent to the malicious peer.

@@ -20,7 +20,7 @@ use linerate_fuzz::{
     show,
 };
 use linerate_memory::Arena;
-use linerate_testlab::{
+use linerate_test_support::{
     vhost::{self, SENTINEL},
     vhost_device,
 };

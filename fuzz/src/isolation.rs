@@ -12,7 +12,7 @@ use std::{
     process,
 };
 
-use linerate_host::interface::set_up;
+use linerate_linux::interface::set_up;
 use rustix::{
     stdio::{dup2_stdin, dup2_stdout},
     thread::{UnshareFlags, unshare_unsafe},

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 
 use crate::{clippy, fuzz, licences, outsider, shell, words};
 

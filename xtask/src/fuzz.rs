@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 use serde::Deserialize;
 
 use crate::{apart, shell};

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 use serde::Deserialize;
 use spdx::{Expression, LicenseReq, ParseMode};
 

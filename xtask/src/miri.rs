@@ -25,7 +25,7 @@ const TOOLCHAIN: &str = "nightly";
 const PACKAGES: [(&str, &[&str]); 3] = [
     ("linerate-memory", &["--lib", "--tests"]),
     ("linerate-packet", &["--lib"]),
-    ("linerate-lookup", &["--lib"]),
+    ("linerate-tables", &["--lib"]),
 ];
 
 /// Arguments of `cargo xtask miri`.

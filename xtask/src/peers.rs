@@ -1,13 +1,13 @@
 //! `cargo xtask peers`: the independent programs the tests are checked against.
 //!
-//! The table of programs is in `linerate-testlab`, where tests demand them by name. Packages come
+//! The table of programs is in `linerate-test-support`, where tests demand them by name. Packages come
 //! from the Debian archive the machine is set up for; nothing else is fetched, and nothing is
 //! installed without saying so first.
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use linerate_testlab::{
+use linerate_test_support::{
     controllers, guest,
     programs::{self, Program},
 };

@@ -14,7 +14,7 @@ use anyhow::Result;
 use crate::shell;
 
 /// The crates with unsafe code.
-const PACKAGES: [&str; 3] = ["linerate-memory", "linerate-host", "linerate-port"];
+const PACKAGES: [&str; 3] = ["linerate-memory", "linerate-linux", "linerate-port"];
 
 /// Which sanitizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: listeners under attack for minutes, with honest traffic and honest clients measured beside.
 //!
-//! Attacks and honest clients are the modules of `linerate_testlab::hostile`, which the test suite runs for some
+//! Attacks and honest clients are the modules of `linerate_test_support::hostile`, which the test suite runs for some
 //! seconds each. The measurement is a program of its own (`tests/support/examples/soak.rs`), built for release with
 //! `linerate`, so that neither side is slower than it would be elsewhere.
 
@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::hostile::{LISTENERS, Latency, Soaked};
+use linerate_test_support::hostile::{LISTENERS, Latency, Soaked};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::shell;
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let build = ["build", "--release", "--package"];
     shell::run(shell::cargo(&build).args(["linerate", "--package", "linerate-pcap"]))?;
-    shell::run(shell::cargo(&build).args(["linerate-testlab", "--example", "soak"]))?;
+    shell::run(shell::cargo(&build).args(["linerate-test-support", "--example", "soak"]))?;
     // The measurement gets the signal, too, ends, and reports its figures.
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, FRAME_LIMIT, Frame, clock::cycles_per_second};
 use linerate_packet::MacAddr;
 use linerate_port::{Context, Direction, PortUri, Receive, Transmit, open};

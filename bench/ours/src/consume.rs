@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use linerate_client::{ClientError, Consumer};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{
     FRAME_LIMIT, Frame,
     clock::{cycles, cycles_per_second},

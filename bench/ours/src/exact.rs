@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use linerate_host::machine::pin_current_thread;
-use linerate_lookup::exact::{Backing, Table};
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::clock::{cycles, cycles_per_second};
+use linerate_tables::exact::{Backing, Table};
 use serde_json::{Value, json};
 
 /// Lookups in a sample.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::clock::{cycles, cycles_per_second};
 use linerate_pcap::bpf::{Instruction, Program};
 use linerate_port::pcap::Reader;

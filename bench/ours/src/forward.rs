@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, clock::cycles};
 use linerate_packet::MacAddr;
 use linerate_port::{Context, Counters, Direction, Port, PortUri, Receive, Transmit, open};

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use linerate_graph::{BuildError, Control, Idle, Options, Router, Usage, lang::Globals, load};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{ArenaOptions, clock::cycles_per_second};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};

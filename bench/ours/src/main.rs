@@ -64,7 +64,7 @@ fn main() -> Result<()> {
         Case::Operations(args) => operations::run(&args)?,
         Case::Tables(args) => lookup::tables::run(&args)?,
         Case::Updates(args) => updates::run(&args)?,
-        Case::Machine => serde_json::to_value(linerate_host::machine::Machine::inspect())?,
+        Case::Machine => serde_json::to_value(linerate_linux::machine::Machine::inspect())?,
     };
     println!("{line}");
     Ok(())

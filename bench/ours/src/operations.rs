@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{
     ArenaOptions, Frame,
     clock::{cycles, cycles_per_second},

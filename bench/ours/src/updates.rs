@@ -19,12 +19,12 @@ use anyhow::{Result, bail};
 use linerate_graph::{
     Class, Context, Control, Element, Idle, Library, Next, Options, Router, lang::Globals, load,
 };
-use linerate_host::machine::pin_current_thread;
-use linerate_lookup::prefix::{Address as _, Prefix};
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{
     ArenaOptions, Frame,
     clock::{cycles, cycles_per_second},
 };
+use linerate_tables::prefix::{Address as _, Prefix};
 use serde_json::{Value, json};
 
 use crate::lookup::tables::internet4;

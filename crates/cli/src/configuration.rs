@@ -18,7 +18,7 @@ use linerate_graph::{
     },
 };
 
-use linerate_host::{closest, files::ReadGuard};
+use linerate_linux::{closest, files::ReadGuard};
 
 use crate::{
     archive::{self, Member},

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_host::RuntimeDirectory;
+use linerate_linux::RuntimeDirectory;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType,
     sockopt::{Timeout, set_socket_timeout},

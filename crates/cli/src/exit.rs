@@ -7,7 +7,7 @@ use linerate_graph::{
     BuildError,
     lang::{Cause, Diagnostic, Diagnostics, Severity, SourceMap},
 };
-use linerate_host::{RuntimeDirectoryError, interface::InterfaceError};
+use linerate_linux::{RuntimeDirectoryError, interface::InterfaceError};
 use linerate_memory::MemoryError;
 use linerate_port::{OpenError, PortError, PortFault};
 
@@ -320,7 +320,7 @@ fn code_of_io(error: &io::Error) -> Code {
 /// The code of a controller's connection to a switch.
 #[cfg(feature = "commands")]
 fn code_of_controller(cause: &(dyn std::error::Error + 'static)) -> Option<Code> {
-    use linerate_flow::control::{ClientError, TlsError};
+    use linerate_ofswitch::control::{ClientError, TlsError};
     match cause.downcast_ref::<ClientError>()? {
         ClientError::Connect { error, .. } => Some(code_of_io(error)),
         ClientError::Tls(TlsError::File { .. }) => Some(Code::File),

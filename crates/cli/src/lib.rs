@@ -106,7 +106,7 @@ pub use program::Program;
 /// It ends at once, and says why, when two elements have the same name.
 #[cfg(feature = "commands")]
 pub fn linerate(elements: &[&'static Class]) -> ExitCode {
-    linerate_host::allocator::bound_kept_memory();
+    linerate_linux::allocator::bound_kept_memory();
     let cli = args::Cli::parse();
     let done = library(elements)
         .map_err(anyhow::Error::from)

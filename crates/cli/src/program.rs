@@ -11,7 +11,7 @@ use std::{
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use linerate_graph::{Class, Library, lang::Globals};
-use linerate_host::{allocator, descriptors, processor};
+use linerate_linux::{allocator, descriptors, processor};
 use linerate_port::parse_device;
 
 use crate::{

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, path::Path};
 
 use anyhow::Result;
 use linerate_graph::{Access, Class, Handler, Library, Need, Right};
-use linerate_host::files;
+use linerate_linux::files;
 use serde_json::{Value, json};
 
 use crate::exit::cannot_write;

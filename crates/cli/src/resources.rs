@@ -3,7 +3,7 @@
 use std::{fmt::Display, panic, thread};
 
 use anyhow::Result;
-use linerate_host::machine::{parse_cores, pin_current_thread};
+use linerate_linux::machine::{parse_cores, pin_current_thread};
 use linerate_memory::{Arena, ArenaOptions, MemoryError, Meta, PageKind, stride_for};
 
 use crate::{exit::UsageError, options::Memory};

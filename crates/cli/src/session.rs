@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_port::{Port, Receive, Transmit};
 use linerate_worker::Stop;
 

@@ -356,7 +356,7 @@ fn reachable(folder: &Path) -> PathBuf {
 /// A command as an account without a group, home or session.
 fn as_account(uid: u32, program: &Path, arguments: &[&str]) -> Command {
     let uid = uid.to_string();
-    let mut command = Command::new(linerate_testlab::require("setpriv"));
+    let mut command = Command::new(linerate_test_support::require("setpriv"));
     command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups"]).arg(program);
     command.args(arguments).stdin(Stdio::null());
     command.env_remove("XDG_RUNTIME_DIR").env(VARIABLE, "s3cret").current_dir("/");

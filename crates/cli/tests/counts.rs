@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use linerate_port::pcap::{Format, Options, Reader, Writer};
-use linerate_testlab::tunnels::{self, Head, IPV4, Transport};
+use linerate_test_support::tunnels::{self, Head, IPV4, Transport};
 use serde_json::Value;
 
 /// The last object that a command prints.

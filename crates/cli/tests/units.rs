@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_testlab::{
+use linerate_test_support::{
     Running, require,
     unit::{Stage, Unit},
     wait_until,

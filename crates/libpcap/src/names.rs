@@ -2,7 +2,7 @@
 
 use std::{env, ffi::CStr, fmt};
 
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_port::{DRIVERS, PortUri, parse_device};
 
 /// A variable with names of devices and the ports they stand for: `eth0=xdp:eth0,eth1=ring:x`.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_testlab::hostile::{self, Plan};
+use linerate_test_support::hostile::{self, Plan};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@
 //! removed by the next lab.
 //!
 //! ```no_run
-//! use linerate_testlab::Lab;
+//! use linerate_test_support::Lab;
 //!
 //! let lab = Lab::new();
 //! let (left, right) = (lab.namespace("left"), lab.namespace("right"));

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use linerate_testlab::{Lab, wait_until};
+use linerate_test_support::{Lab, wait_until};
 
 const LONG: Duration = Duration::from_secs(30);
 

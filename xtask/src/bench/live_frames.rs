@@ -25,7 +25,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail};
-use linerate_host::bpf::{self, Hook, Instruction};
+use linerate_linux::bpf::{self, Hook, Instruction};
 use rustix::net::{AddressFamily, SocketType};
 use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 

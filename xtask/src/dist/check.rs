@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 use serde_json::Value;
 
 use crate::shell;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 
 use super::{
     PROGRAMS, Release, UNITS, architecture,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 
 use super::{Release, source, target};
 use crate::shell;

@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::path::Path;
 
-    use linerate_testlab::wait_until;
+    use linerate_test_support::wait_until;
 
     use super::*;
 

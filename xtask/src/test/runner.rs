@@ -199,7 +199,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use linerate_testlab::wait_until;
+    use linerate_test_support::wait_until;
 
     use super::*;
 

@@ -10,9 +10,9 @@ use std::{
 };
 
 use anyhow::{Result, ensure};
-use linerate_host::machine::pin_current_thread;
-use linerate_lookup::prefix::{NextHop, PrefixTable};
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::clock::{cycles, cycles_per_second};
+use linerate_tables::prefix::{NextHop, PrefixTable};
 use serde_json::{Value, json};
 use tables::{InFile, read_addresses, read_routes};
 

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use linerate_lookup::prefix::{Address, NextHop, Prefix};
+use linerate_tables::prefix::{Address, NextHop, Prefix};
 use serde_json::{Value, json};
 
 /// Next hops routes are spread over.

@@ -340,7 +340,7 @@ fn long_and_deep_expressions_are_refused() {
 #[test]
 #[ignore = "needs tcpdump"]
 fn the_answers_are_those_of_tcpdump() {
-    let tcpdump = linerate_testlab::require("tcpdump");
+    let tcpdump = linerate_test_support::require("tcpdump");
     let folder = std::env::temp_dir().join(format!("linerate-filters-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (from, to) = (folder.join("from.pcap"), folder.join("to.pcap"));

@@ -8,7 +8,7 @@ use std::{
 };
 
 use linerate_port::pcap;
-use linerate_testlab::require;
+use linerate_test_support::require;
 
 use super::{
     Filter,

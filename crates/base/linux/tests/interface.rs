@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap, os::fd::AsFd, process::Command, thread, time::Duration, time::Instant,
 };
 
-use linerate_host::interface::{
+use linerate_linux::interface::{
     InterfaceError, LinkEvent, LinkMonitor, Promiscuous, XdpMode, find, inspect, inspect_all,
     links, set_up,
 };
@@ -278,7 +278,10 @@ fn events(monitor: &mut LinkMonitor, enough: impl Fn(&[LinkEvent]) -> bool) -> V
     events
 }
 
-fn now<'a>(events: &'a [LinkEvent], name: &str) -> Option<&'a linerate_host::interface::LinkState> {
+fn now<'a>(
+    events: &'a [LinkEvent],
+    name: &str,
+) -> Option<&'a linerate_linux::interface::LinkState> {
     events.iter().rev().find_map(|event| match event {
         LinkEvent::Changed { now, .. } if now.name == name => Some(now),
         _ => None,

@@ -4,10 +4,10 @@
 
 use std::{cell::RefCell, collections::BTreeMap, net::IpAddr, time::Duration};
 
-use linerate_host::interface::{
+use linerate_linux::interface::{
     Hop, MAIN_TABLE, Prefix, RoutingEvent, RoutingMonitor, Target, find,
 };
-use linerate_testlab::{Lab, Namespace, wait_until};
+use linerate_test_support::{Lab, Namespace, wait_until};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::net::Ipv4Addr;
-//! use linerate_lookup::prefix::{NextHop, Prefix, PrefixTable};
+//! use linerate_tables::prefix::{NextHop, Prefix, PrefixTable};
 //!
 //! let prefix = |text: [u8; 4], length| Prefix::new(Ipv4Addr::from(text).into(), length);
 //! let hop = |number| NextHop::new(number).unwrap();
@@ -25,7 +25,7 @@
 //!
 //! table.remove(prefix([10, 1, 0, 0], 16)?)?;
 //! assert_eq!(reader.lookup(addresses[0]), hop(1));
-//! # Ok::<(), linerate_lookup::prefix::PrefixError<u32>>(())
+//! # Ok::<(), linerate_tables::prefix::PrefixError<u32>>(())
 //! ```
 //!
 //! # How

@@ -19,7 +19,7 @@ use std::{
 };
 
 use clap::{Arg, CommandFactory, Parser, error::ErrorKind};
-use linerate_testlab::{Running, extremes::VALUES, wait_until};
+use linerate_test_support::{Running, extremes::VALUES, wait_until};
 use rustix::process::Signal;
 
 use super::Cli;

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use linerate_flow::control::Target;
-use linerate_host::RuntimeDirectory;
+use linerate_linux::RuntimeDirectory;
+use linerate_ofswitch::control::Target;
 use linerate_openflow::wire::Version;
 
 use crate::units::{parse_duration, parse_interval, parse_size, whole};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
-use linerate_flow::control::Target;
+use linerate_ofswitch::control::Target;
 use linerate_packet::MacAddr;
 
 use crate::{

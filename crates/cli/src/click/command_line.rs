@@ -355,7 +355,7 @@ Output:
 
 #[cfg(test)]
 mod tests {
-    use linerate_testlab::extremes::VALUES;
+    use linerate_test_support::extremes::VALUES;
 
     use super::*;
     use crate::args::extremes::{CLICK, harms};

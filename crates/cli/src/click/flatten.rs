@@ -8,7 +8,7 @@
 use std::{env, fmt::Write as _, path::Path, process::ExitCode};
 
 use linerate_graph::lang::{Classes, Flat, Globals};
-use linerate_host::files;
+use linerate_linux::files;
 
 use super::{
     command_line::{EarlyExit, done, prefixed, wrong},

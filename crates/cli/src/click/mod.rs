@@ -22,7 +22,7 @@ use std::{
 };
 
 use linerate_graph::{BuildError, Class, ConfigReader, Library, Options, Plan, Router};
-use linerate_host::files;
+use linerate_linux::files;
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT};
 use linerate_port::Devices;
 use signal_hook::consts;
@@ -52,8 +52,8 @@ const COMPATIBLE: &str = "2.1";
 /// The program `click`, with `elements` beside those of the library: it takes Click's command
 /// line and behaves as Click does.
 pub fn click(elements: &[&'static Class]) -> ExitCode {
-    linerate_host::allocator::bound_kept_memory();
-    linerate_host::descriptors::raise_limit();
+    linerate_linux::allocator::bound_kept_memory();
+    linerate_linux::descriptors::raise_limit();
     let mut arguments = env::args_os().map(|word| word.to_string_lossy().into_owned());
     let name = program_name(&arguments.next().unwrap_or_default());
     start(&name, arguments, elements).into()

@@ -10,7 +10,7 @@ use std::{fs, path::Path, sync::Arc};
 use anyhow::Result;
 use linerate_filter::{Filter, Link as FilterLink};
 use linerate_graph::{device_ipv4, filter_names};
-use linerate_host::interface::{self, Link};
+use linerate_linux::interface::{self, Link};
 use linerate_memory::{ArenaOptions, BUFFER_MAX};
 use linerate_port::{
     PortUri,

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Check, library: &Library) -> Result<()> {
         Graph::new(&plan, |_| Vec::new())
     } else {
         // The output files of the configuration may be those of a running one.
-        linerate_host::files::only_check_outputs();
+        linerate_linux::files::only_check_outputs();
         let options = ArenaOptions { size: ARENA, gradual: true, ..ArenaOptions::default() };
         let ports = linerate_port::Context {
             // Nothing is received: they are open for a moment.

@@ -7,11 +7,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use linerate_host::interface;
 use linerate_lab::{
     Rate,
     connections::{ConnectionReport, ConnectionWorker, Endpoint, Failure, Service, Timeouts},
 };
+use linerate_linux::interface;
 use linerate_memory::Arena;
 use linerate_packet::ethernet;
 use linerate_port::{Context, Counters, Counts, PortInfo, PortUri, open, packets_kept, probe};

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, io::Write as _};
 
 use anyhow::Result;
-use linerate_host::machine::{Finding, Machine, Status};
+use linerate_linux::machine::{Finding, Machine, Status};
 use serde_json::json;
 
 use crate::args::Doctor;

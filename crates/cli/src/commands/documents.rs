@@ -9,7 +9,7 @@ use clap_mangen::{
     Man as Page,
     roff::{Roff, bold, roman},
 };
-use linerate_host::files;
+use linerate_linux::files;
 
 use crate::{
     args::{Cli, Completions, Man},

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use linerate_graph::Library;
-use linerate_host::similar;
+use linerate_linux::similar;
 
 use crate::{
     absent,

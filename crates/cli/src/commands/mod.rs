@@ -30,7 +30,7 @@ use crate::args::Command;
 pub(crate) fn run(command: Command, library: &Library) -> Result<()> {
     // These start programs, which may use select(2): it knows 1,024 descriptors.
     if !matches!(command, Command::Pcap(_) | Command::Compile(_) | Command::Lab(_)) {
-        linerate_host::descriptors::raise_limit();
+        linerate_linux::descriptors::raise_limit();
     }
     match command {
         Command::Run(args) => run::run(&args, library),

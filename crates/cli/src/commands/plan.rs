@@ -9,7 +9,6 @@ use std::{
 
 use anyhow::{Context as _, Result, anyhow};
 use linerate_graph::{Library, lang::SourceMap};
-use linerate_host::files;
 use linerate_lab::{
     FrameMaker,
     calibration::{self, Calibrated},
@@ -22,6 +21,7 @@ use linerate_lab::{
     point::{Destinations, Driver},
     report::Table,
 };
+use linerate_linux::files;
 use linerate_model::{
     Calibration, Estimate, Limit, Limits, Prediction, Requirement, Scenario, Unreachable,
     units::{Bytes, CyclesPerPacket, Hertz, Packets, PacketsPerSecond},

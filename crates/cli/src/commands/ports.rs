@@ -6,7 +6,7 @@ mod sockets;
 use std::{fmt::Write as _, io::Write as _};
 
 use anyhow::Result;
-use linerate_host::{
+use linerate_linux::{
     closest,
     interface::{self, Interface, XdpMode},
 };
@@ -187,7 +187,7 @@ fn notes(interface: &Interface) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use linerate_host::interface::{Channels, DriverInfo, Link, Offloads, XdpProgram, XdpSupport};
+    use linerate_linux::interface::{Channels, DriverInfo, Link, Offloads, XdpProgram, XdpSupport};
 
     use super::*;
 

@@ -5,7 +5,7 @@
 //! sent as they are.
 
 use anyhow::{Result, bail};
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_memory::BUFFER_MAX;
 use linerate_port::{DropReason, PortUri};
 use linerate_worker::{OnFull, Rewrite};

@@ -9,7 +9,7 @@ use std::{env, net::SocketAddr, path::Path, process};
 
 use anyhow::{Context as _, Result};
 use linerate_graph::{Router, lang::config::quote};
-use linerate_host::{Claim, RuntimeDirectory};
+use linerate_linux::{Claim, RuntimeDirectory};
 use serde_json::{Value, json};
 
 use crate::{

@@ -14,7 +14,7 @@ use std::{
     process,
 };
 
-use linerate_host::{Claim, RuntimeDirectory};
+use linerate_linux::{Claim, RuntimeDirectory};
 use rustix::{
     fs::{Mode, OFlags},
     rand::{GetRandomFlags, getrandom},

@@ -3,7 +3,7 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_memory::{Meta, Origin};
 use linerate_packet::{EtherType, MacAddr};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_port::pcap::{Format, Options, Reader, Writer};
-use linerate_testlab::require;
+use linerate_test_support::require;
 
 use super::*;
 

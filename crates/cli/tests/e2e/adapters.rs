@@ -8,7 +8,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use linerate_testlab::{programs::require_python, require, wait_until};
+use linerate_test_support::{programs::require_python, require, wait_until};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 

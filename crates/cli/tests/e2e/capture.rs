@@ -10,7 +10,7 @@ use std::{
 };
 
 use linerate_port::pcap::{self, ReadOptions};
-use linerate_testlab::{Lab, Namespace, require, wait_until};
+use linerate_test_support::{Lab, Namespace, require, wait_until};
 
 use crate::{
     support::{

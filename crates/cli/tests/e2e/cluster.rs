@@ -13,7 +13,7 @@ use std::{
 
 use linerate_client::Consumer;
 use linerate_port::pcap::Reader;
-use linerate_testlab::{Lab, wait_until};
+use linerate_test_support::{Lab, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use linerate_testlab::{Running, wait_until};
+use linerate_test_support::{Running, wait_until};
 
 use crate::support::{LINERATE, Scratch, TIMEOUT, linerate};
 

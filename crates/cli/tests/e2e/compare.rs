@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use linerate_testlab::{Lab, require};
+use linerate_test_support::{Lab, require};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

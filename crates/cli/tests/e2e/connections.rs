@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use linerate_testlab::{Lab, Namespace, wait_until};
+use linerate_test_support::{Lab, Namespace, wait_until};
 
 use crate::{
     hosts::{run, stop},

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use linerate_testlab::{Lab, Namespace, Running, controllers, wait_until};
+use linerate_test_support::{Lab, Namespace, Running, controllers, wait_until};
 
 use crate::hosts::{host, no_ping, wait_for_listener, wait_for_ping};
 use crate::support::{LINERATE, Scratch, TIMEOUT};

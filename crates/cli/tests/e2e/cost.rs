@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use linerate_testlab::{Lab, require};
+use linerate_test_support::{Lab, require};
 
 use crate::support::{DRIVERS, LINERATE, Program, Scratch, linerate, number, words};
 

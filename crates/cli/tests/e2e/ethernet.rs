@@ -1,7 +1,7 @@
 //! The Ethernet examples between hosts of the kernel: they must find each other, and no third one
 //! may hear of it.
 
-use linerate_testlab::{Lab, Namespace, wait_until};
+use linerate_test_support::{Lab, Namespace, wait_until};
 
 use crate::{
     hosts::{host, iperf_all, iperf_server, ping_text, traceroute},

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use linerate_testlab::{Lab, Namespace, require, wait_until};
+use linerate_test_support::{Lab, Namespace, require, wait_until};
 use rustix::process::Signal;
 
 use crate::{

@@ -1,6 +1,6 @@
 //! `examples/firewall.click` between two hosts of one network, with the programs people use.
 
-use linerate_testlab::{Lab, Namespace, Running};
+use linerate_test_support::{Lab, Namespace, Running};
 use serde_json::Value;
 
 use crate::{

@@ -10,8 +10,8 @@ use std::{
     thread,
 };
 
-use linerate_testlab::authority::{Authority, EC, IssuedCert, RSA};
-use linerate_testlab::{Lab, Namespace, Running, wait_until};
+use linerate_test_support::authority::{Authority, EC, IssuedCert, RSA};
+use linerate_test_support::{Lab, Namespace, Running, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 

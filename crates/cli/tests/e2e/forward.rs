@@ -3,7 +3,7 @@
 
 use std::{fs, process::Stdio, thread, time::Duration};
 
-use linerate_testlab::{Counters, Lab, Namespace, wait_until};
+use linerate_test_support::{Counters, Lab, Namespace, wait_until};
 use serde_json::Value;
 
 use crate::{

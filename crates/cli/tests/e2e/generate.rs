@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-use linerate_testlab::{Lab, require};
+use linerate_test_support::{Lab, require};
 use serde_json::Value;
 
 use crate::support::{DRIVERS, Program, Scratch, linerate, number};

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use linerate_testlab::{
+use linerate_test_support::{
     Lab, Namespace,
     guest::{Guest, Setup},
 };
@@ -43,7 +43,7 @@ impl Net {
         Net { host, scratch: Scratch::new(), _lab: lab }
     }
 
-    fn switch(&self) -> linerate_testlab::Running {
+    fn switch(&self) -> linerate_test_support::Running {
         let example = format!("{}/../../examples/guests.click", env!("CARGO_MANIFEST_DIR"));
         let socket = |name: &str| self.scratch.file(name);
         self.host.spawn([

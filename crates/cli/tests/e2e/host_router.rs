@@ -1,6 +1,6 @@
 //! `examples/host-router.click`: a router on interfaces that stay its host's.
 
-use linerate_testlab::{Lab, wait_until};
+use linerate_test_support::{Lab, wait_until};
 
 use crate::{
     hosts::{

@@ -5,7 +5,7 @@
 
 use std::{path::Path, time::Duration};
 
-use linerate_testlab::hostile;
+use linerate_test_support::hostile;
 
 use crate::support::LINERATE;
 

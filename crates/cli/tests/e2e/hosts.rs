@@ -5,7 +5,7 @@ use std::{
     process::{Output, Stdio},
 };
 
-use linerate_testlab::{Lab, Namespace, Running, wait_until};
+use linerate_test_support::{Lab, Namespace, Running, wait_until};
 use serde_json::Value;
 
 use crate::support::{Program, TIMEOUT, number};

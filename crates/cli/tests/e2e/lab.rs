@@ -1,6 +1,6 @@
 //! `linerate lab`: benchmarks of devices whose limits are known.
 
-use linerate_testlab::{Lab, Namespace};
+use linerate_test_support::{Lab, Namespace};
 use serde_json::Value;
 
 use crate::support::{Ended, LINERATE, linerate, words};

@@ -1,6 +1,6 @@
 //! Examples that join two networks: `port-mirror.click`, `shaper.click`, `vxlan.click`.
 
-use linerate_testlab::{Lab, wait_until};
+use linerate_test_support::{Lab, wait_until};
 
 use crate::{
     hosts::{host, iperf_all, iperf_server, no_ping, ping_text, run, stop, wait_for_ping},

@@ -1,6 +1,6 @@
 //! Programs on `memif:` ports, with DPDK's testpmd at the other end.
 
-use linerate_testlab::{
+use linerate_test_support::{
     Lab,
     testpmd::{Setup, Testpmd},
     wait_until,

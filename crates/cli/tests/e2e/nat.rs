@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use linerate_testlab::{Lab, Namespace, Running};
+use linerate_test_support::{Lab, Namespace, Running};
 
 use crate::{
     hosts::{

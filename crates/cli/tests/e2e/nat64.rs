@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use linerate_testlab::Lab;
+use linerate_test_support::Lab;
 
 use crate::{
     hosts::{

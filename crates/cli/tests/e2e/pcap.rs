@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use linerate_testlab::{Lab, is_waiting, wait_until};
+use linerate_test_support::{Lab, is_waiting, wait_until};
 
 use crate::{
     support::{LINERATE, Scratch, TIMEOUT},

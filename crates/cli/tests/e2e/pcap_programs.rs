@@ -11,7 +11,7 @@ use std::{
     process::Stdio,
 };
 
-use linerate_testlab::{
+use linerate_test_support::{
     Lab, Namespace, Running, is_waiting,
     programs::{require, require_python},
     wait_until,

@@ -18,7 +18,7 @@ use std::{
 
 use linerate_elements_testing::{RunWith, TestLibrary};
 use linerate_graph::Library;
-use linerate_testlab::{Lab, Namespace, Running, wait_until};
+use linerate_test_support::{Lab, Namespace, Running, wait_until};
 
 use crate::support::{LINERATE, Scratch, TIMEOUT};
 

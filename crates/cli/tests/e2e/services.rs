@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_testlab::{Lab, Namespace, Running};
+use linerate_test_support::{Lab, Namespace, Running};
 
 use crate::{
     hosts::{bridge, host, no_ping, ping_text, python, routed_host, run, server, stop},

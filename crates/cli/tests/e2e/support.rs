@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_testlab::{Namespace, Running, wait_until};
+use linerate_test_support::{Namespace, Running, wait_until};
 use serde_json::Value;
 
 /// Longest time that anything may take before a test gives up: a bound, not a measurement.

@@ -13,7 +13,7 @@ use std::{
 use linerate_client::Consumer;
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Direction, Receive, Transmit, open};
-use linerate_testlab::{
+use linerate_test_support::{
     Lab, Namespace,
     testpmd::{Setup, Testpmd},
     wait_until,
@@ -593,9 +593,12 @@ fn programs_that_do_not_read_flood_or_write_garbage_harm_no_other() {
                 inside.enter(|| {
                     until(&ends, |turn| {
                         let bytes = noise(3 * turn);
-                        let role = linerate_testlab::memif::Role::Client;
-                        let mut attacker =
-                            linerate_testlab::memif::MaliciousPeer::new(role, &foul_memif, &bytes);
+                        let role = linerate_test_support::memif::Role::Client;
+                        let mut attacker = linerate_test_support::memif::MaliciousPeer::new(
+                            role,
+                            &foul_memif,
+                            &bytes,
+                        );
                         while attacker.step() && !ends.load(Ordering::Relaxed) {}
                     })
                 })
@@ -605,7 +608,7 @@ fn programs_that_do_not_read_flood_or_write_garbage_harm_no_other() {
                     until(&ends, |turn| {
                         let bytes = noise(3 * turn + 1);
                         let mut attacker =
-                            linerate_testlab::vhost::MaliciousPeer::new(&foul_vhost, &bytes);
+                            linerate_test_support::vhost::MaliciousPeer::new(&foul_vhost, &bytes);
                         while attacker.step() && !ends.load(Ordering::Relaxed) {}
                     })
                 })
@@ -615,8 +618,9 @@ fn programs_that_do_not_read_flood_or_write_garbage_harm_no_other() {
                     until(&ends, |turn| {
                         let bytes = noise(3 * turn + 2);
                         let names = ["nonsense"];
-                        let mut attacker =
-                            linerate_testlab::cluster::MaliciousPeer::new(&socket, &names, &bytes);
+                        let mut attacker = linerate_test_support::cluster::MaliciousPeer::new(
+                            &socket, &names, &bytes,
+                        );
                         while attacker.step() && !ends.load(Ordering::Relaxed) {}
                     })
                 })

@@ -1,7 +1,7 @@
 //! The table of a configuration on interfaces: all of it is right where packets come by the
 //! thousand and where they are rare.
 
-use linerate_testlab::Lab;
+use linerate_test_support::Lab;
 use serde_json::Value;
 
 use crate::support::{DRIVERS, Program, linerate_in, number, words};

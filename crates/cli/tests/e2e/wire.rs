@@ -3,7 +3,7 @@
 
 use std::{fs, io::Write as _, process::Stdio, time::Duration};
 
-use linerate_testlab::{Namespace, Running, wait_until};
+use linerate_test_support::{Namespace, Running, wait_until};
 
 use crate::support::{Scratch, TIMEOUT};
 

@@ -146,7 +146,7 @@ fn assert_shown(page: &str, block: &Block, output: &Output) {
 #[ignore = "needs root"]
 fn commands_on_interfaces_do_as_the_guide_says() {
     for program in ["ip", "unshare", "ping"] {
-        linerate_testlab::require(program);
+        linerate_test_support::require(program);
     }
     let pages = pages();
     let mut runs = 0;
@@ -232,7 +232,7 @@ echo 'FromPort(packet:eth1) -> Queue -> ToPort(packet:eth2);' > router.click
 #[ignore = "needs root"]
 fn commands_and_configurations_for_interfaces_work_on_them() {
     for program in ["ip", "unshare", "tcpdump"] {
-        linerate_testlab::require(program);
+        linerate_test_support::require(program);
     }
     let pages = pages();
     let configurations = blocks(&pages, "click").map(|(page, block)| {

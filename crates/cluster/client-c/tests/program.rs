@@ -18,7 +18,7 @@ use linerate_cluster::{
     Access, BalancerHandle, Broker, ConsumerHandle, Granted, InlineConfig, InlineHandle,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame, HeaderStart};
-use linerate_testlab::programs::require;
+use linerate_test_support::programs::require;
 
 /// All other functions than those the example uses, and their values when they should fail.
 const OTHERS: &str = r#"

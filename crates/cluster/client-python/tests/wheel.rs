@@ -16,7 +16,7 @@ use linerate_cluster::{
     Access, BalancerHandle, Broker, ConsumerHandle, Granted, InlineConfig, InlineHandle,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
-use linerate_testlab::programs::require_python_with_numpy;
+use linerate_test_support::programs::require_python_with_numpy;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 

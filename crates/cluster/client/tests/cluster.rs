@@ -32,7 +32,7 @@ use linerate_port::{
     pcap::Reader,
     peer::{address::Address, listen},
 };
-use linerate_testlab::{await_waiting, is_by_itself, programs::require, thread_number};
+use linerate_test_support::{await_waiting, is_by_itself, programs::require, thread_number};
 use rustix::{
     net::{SendFlags, SocketType},
     process::{Pid, Signal, kill_process},

@@ -5,7 +5,7 @@
 //! present consumer with the highest draw for it, as in rendezvous hashing (Thaler and Ravishankar,
 //! 1998). So when one goes only its flows move, and exactly those come back with it.
 
-use linerate_lookup::indirection::Indirection;
+use linerate_tables::indirection::Indirection;
 
 /// Buckets of a balancer.
 pub const BUCKETS: usize = 1024;

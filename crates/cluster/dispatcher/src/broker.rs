@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::{close::Closers, sched_slice, socket};
+use linerate_linux::{close::Closers, sched_slice, socket};
 use linerate_memory::{
     Arena,
     shared::{AttachError, PeerRights},

@@ -19,7 +19,7 @@ use crate::wire::SIZE;
 /// Most descriptors of a message.
 pub const DESCRIPTORS: usize = 5;
 /// Most descriptors that a message can have (`SCM_MAX_FD`). The kernel would close those without room at
-/// once, which may [wait](linerate_host::close).
+/// once, which may [wait](linerate_linux::close).
 const DESCRIPTORS_MAX: usize = 253;
 
 /// Result of a receive.

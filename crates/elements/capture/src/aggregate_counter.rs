@@ -10,7 +10,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerCall, HandlerError,
     HandlerResult, Right, Text, lang::config::shift_word, parse_bool, parse_integer, unquoted,
 };
-use linerate_host::files;
+use linerate_linux::files;
 use linerate_memory::Frame;
 
 use super::{
@@ -18,7 +18,9 @@ use super::{
     amount::{Amount, BYTES, EXTRA_LENGTH, IP_BYTES, MULTIPACKET},
     spread::ByAggregate,
 };
-use linerate_kit::{annotations, call, fmt_g::format_g, output::reason, run_end::RunEnd};
+use linerate_element_support::{
+    annotations, call, fmt_g::format_g, output::reason, run_end::RunEnd,
+};
 
 /// Default of `CAPACITY`.
 const CAPACITY: usize = 1 << 20;

@@ -7,10 +7,10 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
+use linerate_element_support::{annotations, run_end::RunEnd};
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, parse_bool,
 };
-use linerate_kit::{annotations, run_end::RunEnd};
 use linerate_memory::Frame;
 
 use super::{

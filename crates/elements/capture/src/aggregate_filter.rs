@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::annotations::aggregate;
+use linerate_element_support::annotations::aggregate;
 
 /// Drop reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]

@@ -11,7 +11,7 @@ use linerate_graph::{
 use linerate_memory::Packet;
 
 use super::{FAMILY, notifiers::check_notifier};
-use linerate_kit::annotations::aggregate;
+use linerate_element_support::annotations::aggregate;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

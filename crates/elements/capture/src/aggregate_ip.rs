@@ -10,7 +10,7 @@ use super::{
     FAMILY,
     ip_field::{Header, IpField},
 };
-use linerate_kit::annotations;
+use linerate_element_support::annotations;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

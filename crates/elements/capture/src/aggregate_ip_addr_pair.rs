@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, PacketMut};
 
 use super::{FAMILY, listeners::Listeners};
-use linerate_kit::{
+use linerate_element_support::{
     annotations,
     ip::{DESTINATION, SOURCE, get_four, ip_mut},
     log_once::LogOnce,

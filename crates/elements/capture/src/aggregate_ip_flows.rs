@@ -15,7 +15,7 @@ use super::{
     listeners::Listeners,
     output::Output,
 };
-use linerate_kit::{annotations, log_once::LogOnce, output::reason};
+use linerate_element_support::{annotations, log_once::LogOnce, output::reason};
 
 pub(super) const CLASS: Class = Class {
     name: "AggregateIPFlows",

@@ -13,7 +13,7 @@ use super::{
     notifiers::check_notifier,
     spread::{ByAggregate, Spread},
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{
         aggregate, extra_length, extra_packets, first_time, set_extra_length, set_extra_packets,
         set_first_time,

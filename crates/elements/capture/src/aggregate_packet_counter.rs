@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, spread::ByAggregate};
-use linerate_kit::{annotation_byte::Word, annotations::aggregate};
+use linerate_element_support::{annotation_byte::Word, annotations::aggregate};
 
 /// Default of `CAPACITY`.
 const CAPACITY: usize = 1 << 20;

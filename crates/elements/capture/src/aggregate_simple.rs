@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{aggregate, extra_length, set_aggregate},
     ip::NoHeader,
 };

@@ -1,7 +1,7 @@
 //! The amount by which a packet increases a count: packets or bytes.
 
+use linerate_element_support::annotations;
 use linerate_graph::{Arg, ElementBuilder};
-use linerate_kit::annotations;
 use linerate_memory::{Meta, Slot};
 
 pub(super) const BYTES: Arg = Arg::keyword("BYTES", "bool", "false", "whether bytes are counted");

@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Step, Verdict
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::ip::{NoHeader, PROTOCOL, header_length, ip_mut, is_first_fragment};
+use linerate_element_support::ip::{NoHeader, PROTOCOL, header_length, ip_mut, is_first_fragment};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -14,7 +14,7 @@ use super::{
     span::{Position, Span},
     stamp::Stamp,
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotations,
     call::{self, End},
     handler_values::integer_or,

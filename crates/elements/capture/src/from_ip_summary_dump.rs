@@ -14,7 +14,7 @@ use super::{
     source::{Source, give_rest},
     summary::{Draft, Field, Flow, NONE, VERSION, find},
 };
-use linerate_kit::output::reason;
+use linerate_element_support::output::reason;
 
 pub(super) const CLASS: Class = Class {
     name: "FromIPSummaryDump",

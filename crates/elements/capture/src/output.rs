@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_graph::ElementBuilder;
-use linerate_host::files;
+use linerate_linux::files;
 
 /// File shared by all replicas of an element, so that packets of several workers do not write over
 /// each other: `W` is the writer of its format.

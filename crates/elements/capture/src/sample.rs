@@ -2,7 +2,7 @@
 
 use linerate_graph::ElementBuilder;
 
-use linerate_kit::random::{Probability, Random};
+use linerate_element_support::random::{Probability, Random};
 
 /// Chooses packets with a probability.
 pub(super) struct Sample {

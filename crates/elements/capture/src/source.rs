@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult};
-use linerate_host::files::ReadGuard;
+use linerate_linux::files::ReadGuard;
 use linerate_memory::Frame;
 
 use super::sample::Sample;
-use linerate_kit::handler_values::boolean_or;
+use linerate_element_support::handler_values::boolean_or;
 
 /// File, and the selection and timing of its packets.
 pub(super) struct Source {

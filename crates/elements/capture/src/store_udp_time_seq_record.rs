@@ -13,7 +13,7 @@ use linerate_memory::{Frame, PacketMut};
 use linerate_packet::checksum::{udp_nonzero, update_bytes};
 
 use super::FAMILY;
-use linerate_kit::ip::{LEAST, PROTOCOL, get16, is_first_fragment};
+use linerate_element_support::ip::{LEAST, PROTOCOL, get16, is_first_fragment};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, stamp::Stamp};
-use linerate_kit::{
+use linerate_element_support::{
     call::{self, End},
     run_end::RunEnd,
 };

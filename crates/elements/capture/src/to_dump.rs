@@ -12,7 +12,7 @@ use super::{
     encap::Encap,
     output::{Dump, Output, State},
 };
-use linerate_kit::{annotations, output::reason};
+use linerate_element_support::{annotations, output::reason};
 
 /// Default for the bytes kept of each packet.
 const SNAPLEN: u32 = 2000;

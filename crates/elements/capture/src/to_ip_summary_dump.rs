@@ -20,7 +20,7 @@ use super::{
     stamp::Stamp,
     summary::{Field, Manner, VERSION, View, Width, find},
 };
-use linerate_kit::{annotations, output::reason};
+use linerate_element_support::{annotations, output::reason};
 
 /// Bytes collected before they are written.
 const BLOCK: usize = 64 << 10;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use linerate_cluster::{Access, Broker, ConsumerHandle};
+use linerate_element_support::links::Links;
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next, Role,
     Word,
 };
-use linerate_kit::links::Links;
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 

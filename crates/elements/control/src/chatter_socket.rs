@@ -29,7 +29,7 @@ use super::{
         places::{Guest, Source, Verdict, admit},
     },
 };
-use linerate_kit::output::reason;
+use linerate_element_support::output::reason;
 
 const GREETING: &[u8] = b"Click::ChatterSocket/1.0\r\n";
 /// Bytes a client may be behind.

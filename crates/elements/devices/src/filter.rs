@@ -5,7 +5,7 @@ use linerate_filter::Filter as CaptureFilter;
 use linerate_graph::Context;
 use linerate_memory::{Arena, Frame, Slot};
 
-use linerate_kit::annotations::set_extra_length;
+use linerate_element_support::annotations::set_extra_length;
 
 /// Ethertypes.
 const IPV4: u16 = 0x0800;

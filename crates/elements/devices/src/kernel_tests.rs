@@ -10,7 +10,7 @@ use std::{
 
 use linerate_graph::{Class, Context, Control, Element};
 use linerate_memory::{FRAME_DEFAULT, Frame};
-use linerate_testlab::{Lab, Namespace, wait_until};
+use linerate_test_support::{Lab, Namespace, wait_until};
 
 use crate::testing::Run;
 

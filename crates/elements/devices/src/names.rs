@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use linerate_graph::ElementBuilder;
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_port::PortUri;
 
 use super::{

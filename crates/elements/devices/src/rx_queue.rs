@@ -10,13 +10,13 @@ use std::{
 use linerate_graph::{
     Context, ElementBuilder, Handler, HandlerError, HandlerResult, Merge, Replica,
 };
-use linerate_host::files::ReadGuard;
+use linerate_linux::files::ReadGuard;
 use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::MacAddr;
 use linerate_port::{Counts, DropReason, LeasedPort, PortError, PortInfo, PortUri, Receive, Wake};
 
 use super::port_users::{PortUsers, Sharing};
-use linerate_kit::{annotations::packet_type, links::Links, template::stamp};
+use linerate_element_support::{annotations::packet_type, links::Links, template::stamp};
 
 /// Time until a queue that another element still has is requested again.
 const RETRY: Duration = Duration::from_millis(1);

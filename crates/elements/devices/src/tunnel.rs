@@ -12,7 +12,7 @@ use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, ElementStatements, Handler, HandlerError,
     HandlerResult, Ipv4Prefix, Next, Role, Text, Value,
 };
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_memory::{Frame, Slot};
 use linerate_packet::MacAddr;
 use linerate_port::{DropReason, Leases, PortUri, Wake};

@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, Context, DropReason, Exit, Reads, Step, V
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::{annotations::is_link_broadcast, log_once::LogOnce};
+use linerate_element_support::{annotations::is_link_broadcast, log_once::LogOnce};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -5,7 +5,7 @@ use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{FAMILY, header};
-use linerate_kit::{
+use linerate_element_support::{
     ether::{self, HEADER},
     mac_header::has_taken_off,
 };

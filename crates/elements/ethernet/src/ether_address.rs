@@ -8,7 +8,7 @@ use linerate_graph::{
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::{annotation_byte::Bytes, ether::Mac};
+use linerate_element_support::{annotation_byte::Bytes, ether::Mac};
 
 /// Drop reason of those that need the bytes of an address.
 #[derive(Clone, Copy, DropReason)]

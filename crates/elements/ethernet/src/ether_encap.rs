@@ -7,7 +7,7 @@ use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{FAMILY, header, written};
-use linerate_kit::{
+use linerate_element_support::{
     ether::{HEADER, bytes, mac_text},
     handler_values::record_argument,
 };

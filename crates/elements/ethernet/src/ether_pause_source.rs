@@ -1,12 +1,12 @@
 //! `EtherPauseSource`: generates PAUSE frames (IEEE 802.3, annex 31B).
 
-use linerate_graph::{
-    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Seconds,
-};
-use linerate_kit::{
+use linerate_element_support::{
     ether::mac_text,
     handler_values::{boolean_or, integer_or, value_of},
     ip::{ETHERNET, get16, put16},
+};
+use linerate_graph::{
+    Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Seconds,
 };
 use linerate_memory::Frame;
 use linerate_packet::MacAddr;

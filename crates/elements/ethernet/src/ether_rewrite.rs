@@ -8,7 +8,7 @@ use linerate_memory::Frame;
 use linerate_packet::MacAddr;
 
 use super::{ADDRESSES, FAMILY, ether_encap::address, written};
-use linerate_kit::{
+use linerate_element_support::{
     ether::{bytes, mac_text},
     handler_values::record_argument,
     mac_header::{are_marked, marked},

@@ -10,7 +10,7 @@ use super::{
     FAMILY,
     mac_table::{FLOOD, MacTable, NO_HOST, NOWHERE, keys_of},
 };
-use linerate_kit::{ether::mac_text, handler_values::value_of};
+use linerate_element_support::{ether::mac_text, handler_values::value_of};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

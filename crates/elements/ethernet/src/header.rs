@@ -3,7 +3,7 @@
 use linerate_graph::{Context, DropReason, Exit, NoBuffer, Verdict, Writes};
 use linerate_memory::{Arena, Frame, HeaderStart, PacketMut, Slot};
 
-use linerate_kit::headroom;
+use linerate_element_support::headroom;
 
 /// Drop reason of the elements that put headers in front.
 #[derive(Clone, Copy, DropReason)]

@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Right, Step, 
 use linerate_memory::{Meta, PacketMut};
 
 use super::{FAMILY, ether_encap::address};
-use linerate_kit::{annotations::packet_type, ether::Mac};
+use linerate_element_support::{annotations::packet_type, ether::Mac};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

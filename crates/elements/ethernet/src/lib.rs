@@ -3,8 +3,8 @@
 
 use std::net::Ipv4Addr;
 
+use linerate_element_support::handler_values::value_of;
 use linerate_graph::{Class, Context, HandlerError, Value};
-use linerate_kit::handler_values::value_of;
 use linerate_packet::MacAddr;
 
 mod arp;

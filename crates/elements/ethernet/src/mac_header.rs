@@ -3,8 +3,8 @@
 //! It is kept as the header's place in the buffer, so that it stays true while
 //! bytes are stripped from and put in front of the packet.
 
+use linerate_element_support::mac_header::mark;
 use linerate_graph::{Arguments, Class, ElementBuilder, Right, Step, Verdict};
-use linerate_kit::mac_header::mark;
 use linerate_memory::{HeaderStart, PacketMut};
 
 use super::FAMILY;

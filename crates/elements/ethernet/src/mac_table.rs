@@ -18,13 +18,13 @@ use std::{
     },
 };
 
+use linerate_element_support::links::LinkWatcher;
 use linerate_graph::{ElementBuilder, Seconds, Text, lang::config::words};
-use linerate_kit::links::LinkWatcher;
-use linerate_lookup::{
+use linerate_packet::MacAddr;
+use linerate_tables::{
     exact::{Backing, Entry, Table},
     wheel::Wheel,
 };
-use linerate_packet::MacAddr;
 
 /// Hosts unless told otherwise, and at most.
 pub(super) const CAPACITY: u32 = 65_536;
@@ -619,7 +619,7 @@ impl MacTable {
 
 #[cfg(test)]
 mod tests {
-    use linerate_kit::links::Links;
+    use linerate_element_support::links::Links;
     use linerate_port::Link;
 
     use super::*;

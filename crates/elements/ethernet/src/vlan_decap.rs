@@ -8,7 +8,7 @@ use linerate_memory::{Frame, Packet, PacketMut};
 use linerate_packet::EtherType;
 
 use super::{ADDRESSES, FAMILY, TAG};
-use linerate_kit::{ether::HEADER, mac_header::Starts};
+use linerate_element_support::{ether::HEADER, mac_header::Starts};
 
 /// Drop reason of `StripEtherVLANHeader`.
 #[derive(Clone, Copy, DropReason)]

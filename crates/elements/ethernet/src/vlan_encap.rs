@@ -14,7 +14,7 @@ use super::{
     tag::{self, Tagging},
     written, written_mac,
 };
-use linerate_kit::ether::{HEADER, bytes, mac_text};
+use linerate_element_support::ether::{HEADER, bytes, mac_text};
 
 /// Drop reason of `VLANEncap`.
 #[derive(Clone, Copy, DropReason)]

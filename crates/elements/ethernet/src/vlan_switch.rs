@@ -15,7 +15,7 @@ use super::{
     vlan_decap::untag,
     vlan_encap::{put_tag, tag},
 };
-use linerate_kit::ether::{HEADER, mac_text};
+use linerate_element_support::ether::{HEADER, mac_text};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -15,7 +15,7 @@ use linerate_packet::{
 };
 
 use super::{FAMILY, header, mac_table::keys_of, tag::Bounded, written};
-use linerate_kit::ether::HEADER;
+use linerate_element_support::ether::HEADER;
 
 /// Bytes of the headers: IPv4, UDP, VXLAN.
 const IP: usize = 20;

@@ -1,7 +1,7 @@
 //! Flows written to handlers, in the syntax of ovs-ofctl.
 
-use linerate_flow::switch::Switch;
-use linerate_flow::table::Flow;
+use linerate_ofswitch::switch::Switch;
+use linerate_ofswitch::table::Flow;
 use linerate_openflow::text::{Syntax, TextError, lines};
 use linerate_openflow::wire::multipart::{Reply, Request};
 use linerate_openflow::wire::{

@@ -6,9 +6,9 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use linerate_flow::conntrack::{ConnectionInfo, FragmentLimits, TimeoutPolicy, Tracker};
-use linerate_flow::key::{Key, Mask, of_match};
 use linerate_graph::{HandlerError, HandlerResult, OffWorker, Scope};
+use linerate_ofswitch::conntrack::{ConnectionInfo, FragmentLimits, TimeoutPolicy, Tracker};
+use linerate_ofswitch::key::{Key, Mask, of_match};
 use linerate_openflow::text::Syntax;
 use linerate_openflow::wire::{Field, Version};
 

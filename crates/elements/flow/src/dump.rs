@@ -1,7 +1,7 @@
 //! Dump of the flow cache's entries.
 
-use linerate_flow::cache::EntryInfo;
-use linerate_flow::pipeline::{looked_at, print_steps};
+use linerate_ofswitch::cache::EntryInfo;
+use linerate_ofswitch::pipeline::{looked_at, print_steps};
 use linerate_openflow::text::Syntax;
 use linerate_openflow::wire::Version;
 

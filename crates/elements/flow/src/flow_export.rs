@@ -5,14 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::export::{
-    ExportCounts, ExportOptions, Exporter, Interface, IpfixOptions, SflowOptions,
-};
-use linerate_flow::table::{PortCount, SwitchPort};
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError, HandlerResult,
     Inert, Role, Text, lang::config::words, unquoted,
 };
+use linerate_ofswitch::export::{
+    ExportCounts, ExportOptions, Exporter, Interface, IpfixOptions, SflowOptions,
+};
+use linerate_ofswitch::table::{PortCount, SwitchPort};
 use linerate_openflow::wire::{PortConfig, PortState};
 use rustix::time::{ClockId, clock_gettime};
 

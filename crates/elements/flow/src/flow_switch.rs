@@ -2,15 +2,15 @@
 
 use std::{fs, path::PathBuf, sync::Arc};
 
-use linerate_flow::cache::{Drop, FlowCache, Options};
-use linerate_flow::switch::{Switch, SwitchOptions, WorkerState};
-use linerate_flow::table::PortCount;
+use linerate_element_support::links::LinkWatcher;
 use linerate_graph::{
     Arg, Class, Context, Copies, DropReason, Element, ElementBuilder, Filename, Handler,
     HandlerError, HandlerResult, Inert, Merge, Next, OffWorker, Text, lang::config::words,
 };
-use linerate_kit::links::LinkWatcher;
 use linerate_memory::Frame;
+use linerate_ofswitch::cache::{Drop, FlowCache, Options};
+use linerate_ofswitch::switch::{Switch, SwitchOptions, WorkerState};
+use linerate_ofswitch::table::PortCount;
 use linerate_openflow::wire::{FlowModCommand, Port, PortConfig, PortNumber, PortState};
 use linerate_packet::MacAddr;
 use linerate_port::{Interest, Wake};
@@ -533,7 +533,7 @@ impl Element for FlowSwitch {
             "version" => self.switch.version().to_string(),
             "ports" => {
                 let snapshot = self.switch.snapshot();
-                let line = |port: &Arc<linerate_flow::table::SwitchPort>| {
+                let line = |port: &Arc<linerate_ofswitch::table::SwitchPort>| {
                     let count = |count| port.counters.get(count);
                     format!(
                         "{} {} {} {} {} {}\n",

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::control::{Agent, AgentOptions, Credentials, FailMode, PacketRate, Target};
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, ElementRef, Filename, Handler, HandlerError,
     HandlerResult, Inert, Keyword, Role, Text, lang::config::words, unquoted,
 };
-use linerate_host::peer::user_number;
+use linerate_linux::peer::user_number;
 use linerate_memory::Frame;
+use linerate_ofswitch::control::{Agent, AgentOptions, Credentials, FailMode, PacketRate, Target};
 use linerate_openflow::wire::{Role as ControllerRole, Version};
 use rustix::time::{ClockId, clock_gettime};
 

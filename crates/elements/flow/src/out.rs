@@ -1,8 +1,8 @@
 //! The outputs of an element, as the fast path knows them.
 
-use linerate_flow::cache::{Drop, Outlet};
 use linerate_graph::{Context, DropReason};
 use linerate_memory::{Frame, PoolCache, Slot};
+use linerate_ofswitch::cache::{Drop, Outlet};
 
 /// Drop reason: one of the flow cache.
 #[derive(Clone, Copy)]

@@ -8,9 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use linerate_flow::export::Exporter;
-use linerate_flow::switch::Switch;
 use linerate_graph::BuildContext;
+use linerate_ofswitch::export::Exporter;
+use linerate_ofswitch::switch::Switch;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::wakeup::Wakeup;

@@ -1,9 +1,9 @@
 //! Trace of a packet, for a handler.
 
-use linerate_flow::cache::FlowCache;
-use linerate_flow::key::{Key, extract::extract};
-use linerate_flow::pipeline;
-use linerate_flow::switch::Switch;
+use linerate_ofswitch::cache::FlowCache;
+use linerate_ofswitch::key::{Key, extract::extract};
+use linerate_ofswitch::pipeline;
+use linerate_ofswitch::switch::Switch;
 use linerate_openflow::text::{Names, Syntax};
 use linerate_openflow::wire::{Field, Match, PortNumber, Version};
 

@@ -13,7 +13,7 @@ use super::{
     FAMILY,
     header::{LEAST, LENGTH, NoHeader, SOURCE, address, get16, mark},
 };
-use linerate_kit::log_once::LogOnce;
+use linerate_element_support::log_once::LogOnce;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

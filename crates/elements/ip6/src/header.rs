@@ -8,7 +8,7 @@ use linerate_graph::DropReason;
 use linerate_memory::{Arena, PacketMut, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
-pub(super) use linerate_kit::ip::{get16, put16};
+pub(super) use linerate_element_support::ip::{get16, put16};
 
 /// Length of a header without extensions.
 pub(super) const LEAST: usize = 40;

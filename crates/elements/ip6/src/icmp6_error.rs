@@ -15,7 +15,7 @@ use super::{
         fill_checksum, ip, mark, put16,
     },
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{is_link_broadcast, problem_offset, set_fix_ip_source},
     limit::Limit,
 };

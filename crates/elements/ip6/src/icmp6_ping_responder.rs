@@ -3,10 +3,10 @@
 //! Click has none; `ICMPPingResponder` is the model. Requests behind extension headers, fragments
 //! among them, are left to others.
 
+use linerate_element_support::ping::{HOPS as HOP_LIMIT, annotate_reply, make_reply};
 use linerate_graph::{
     Arguments, Class, Context, DropReason, Exit, NoBuffer, Step, Verdict, Writes,
 };
-use linerate_kit::ping::{HOPS as HOP_LIMIT, annotate_reply, make_reply};
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::IpProtocol;
 

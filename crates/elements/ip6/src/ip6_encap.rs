@@ -12,7 +12,9 @@ use super::{
     FAMILY,
     header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, SOURCE, address, mark, put16},
 };
-use linerate_kit::{address6, handler_values::record_argument, ip_encap::ProtocolNumber};
+use linerate_element_support::{
+    address6, handler_values::record_argument, ip_encap::ProtocolNumber,
+};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

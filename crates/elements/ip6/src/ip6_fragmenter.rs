@@ -2,8 +2,8 @@
 //!
 //! RFC 8200 section 4.5.
 
+use linerate_element_support::{ip::fragments, mac_header, random::Random};
 use linerate_graph::{Arguments, Class, Context, DropReason, Element, HandlerResult, NoBuffer};
-use linerate_kit::{ip::fragments, mac_header, random::Random};
 use linerate_memory::{Frame, HeaderStart, Slot};
 use linerate_packet::{IpProtocol, ipv6_ext::Extensions};
 

@@ -9,7 +9,7 @@ use super::{
     FAMILY,
     header::{DESTINATION, HOPS, LENGTH, NEXT, SOURCE, address, get16, ip},
 };
-use linerate_kit::address6;
+use linerate_element_support::address6;
 
 pub(super) const CLASS: Class = Class {
     name: "IP6Print",

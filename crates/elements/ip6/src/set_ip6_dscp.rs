@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, header, header::NoHeader};
-use linerate_kit::handler_values::record_argument;
+use linerate_element_support::handler_values::record_argument;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

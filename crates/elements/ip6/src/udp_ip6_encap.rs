@@ -13,7 +13,7 @@ use super::{
     FAMILY,
     header::{DESTINATION, HOPS, LEAST, LENGTH, NEXT, SOURCE, mark, put16},
 };
-use linerate_kit::{
+use linerate_element_support::{
     address6,
     handler_values::{record_argument, value_of},
     udp_encap::{self, DESTINATION_PORT, HANDLERS, SOURCE_PORT, parse_destination, write_port},

@@ -13,7 +13,7 @@ use linerate_graph::{
     lang::{Flat, Globals, SourceMap, config::split, load},
 };
 use linerate_memory::{Arena, ArenaOptions, Frame};
-use linerate_testlab::extremes::{Record, VALUES, tried_in_processes};
+use linerate_test_support::extremes::{Record, VALUES, tried_in_processes};
 
 /// Ends a run by its rounds, or when time has passed the longest of the values.
 const BOUND: Class = Class {

@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, clock::cycles};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{cycle_count, set_cycle_count},
     log_once::LogOnce,
 };

@@ -8,7 +8,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Meta};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{
         aggregate, extra_length, extra_packets, first_time, fix_ip_source, problem_offset,
     },

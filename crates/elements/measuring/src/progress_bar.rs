@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::fmt_g::format_g;
+use linerate_element_support::fmt_g::format_g;
 
 pub(super) const CLASS: Class = Class {
     name: "ProgressBar",

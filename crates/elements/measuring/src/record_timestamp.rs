@@ -7,8 +7,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use linerate_element_support::log_once::LogOnce;
 use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, ElementRef, Plan, parse_bool};
-use linerate_kit::log_once::LogOnce;
 use linerate_memory::Frame;
 
 use super::{FAMILY, chunks::Chunks};

@@ -7,11 +7,11 @@ use std::sync::{
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
+use linerate_element_support::{fmt_g::format_g, handler_values::integer, log_once::LogOnce};
 use linerate_graph::{
     Arg, Class, Context, DropReason, Element, ElementBuilder, ElementRef, Exit, Handler,
     HandlerError, HandlerResult, Reads, lang::config::shift_word,
 };
-use linerate_kit::{fmt_g::format_g, handler_values::integer, log_once::LogOnce};
 use linerate_memory::Frame;
 
 use super::{

@@ -8,12 +8,12 @@ use std::{
 };
 
 use linerate_graph::{Context, DropReason, Rank, Value};
-use linerate_lookup::exact::Key;
 use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::MacAddr;
+use linerate_tables::exact::Key;
 
 use self::neighbour_cache::CacheKey;
-use linerate_kit::{address6, ether::HEADER, headroom};
+use linerate_element_support::{address6, ether::HEADER, headroom};
 
 pub mod neighbour_cache;
 pub mod querier;

@@ -29,7 +29,7 @@ use std::{
 use linerate_memory::prefetch;
 
 use super::table::ENTRIES_LIMIT;
-use linerate_kit::ether::HEADER;
+use linerate_element_support::ether::HEADER;
 
 /// Places at the start, and at most.
 const LEAST: usize = 1 << 10;

@@ -12,7 +12,7 @@ use linerate_graph::{
 use linerate_memory::{Arena, Frame, HeaderCache, PacketMut, PreservedFields, Slot};
 
 use super::{Address, neighbour_cache::NeighbourCache, shared::Shared};
-use linerate_kit::{ether::HEADER, headroom};
+use linerate_element_support::{ether::HEADER, headroom};
 
 /// Milliseconds after which an address is asked for again unless told otherwise.
 const POLL_TIMEOUT: u32 = 60_000;

@@ -20,7 +20,7 @@ use super::{
     neighbour_cache::Generations,
     table::{ENTRIES_LIMIT, Limits, Neighbours},
 };
-use linerate_kit::handler_values::value_of;
+use linerate_element_support::handler_values::value_of;
 
 /// The timer by which expired entries go.
 const EXPIRE: u32 = 0;

@@ -9,12 +9,12 @@ use std::{
     collections::{BTreeMap, VecDeque},
 };
 
-use linerate_lookup::exact::{Backing, Entry, Table};
 use linerate_memory::{MemoryError, Slot};
 use linerate_packet::MacAddr;
+use linerate_tables::exact::{Backing, Entry, Table};
 
 use super::Address;
-use linerate_kit::ether::mac_text;
+use linerate_element_support::ether::mac_text;
 
 mod discovery;
 mod retry;

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use linerate_element_support::{
+    annotations::first_time, handler_values::record_argument, rate::interval_text,
+};
 use linerate_graph::{
     Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
     Right, parse_time,
 };
-use linerate_kit::{annotations::first_time, handler_values::record_argument, rate::interval_text};
 use linerate_memory::Frame;
 
 use super::{

@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, wake_at};
-use linerate_kit::rate::interval_text;
+use linerate_element_support::rate::interval_text;
 
 const HANDLERS: &[Handler] = &[Handler::value("delay", "the delay").flags(".")];
 const ARGS: &[Arg] = &[Arg::required("DELAY", "time", "time to stay")];

@@ -18,7 +18,7 @@ use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
 use crate::queue::{ARGS, HANDLERS, capacity, capacity_from_args};
-use linerate_kit::{
+use linerate_element_support::{
     drops::{self, reject_frame},
     handler_values::record_argument,
 };

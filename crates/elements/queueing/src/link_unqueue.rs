@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Slot};
 
 use super::{FAMILY, TIMER, ahead::Ahead, wake_at};
-use linerate_kit::{
+use linerate_element_support::{
     annotations,
     rate::{SECOND, Unit, interval_text},
 };

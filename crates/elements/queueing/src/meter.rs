@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     average::{Average, RateAverage, binary_text},
     rate::Unit,
 };

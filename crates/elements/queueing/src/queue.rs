@@ -18,7 +18,7 @@ use linerate_memory::{
     ring::{Consumer, Mpmc, NeedWakeup, Producer, spsc},
 };
 
-use linerate_kit::{
+use linerate_element_support::{
     drops::{overflow, reject_frame},
     handler_values::record_argument,
 };

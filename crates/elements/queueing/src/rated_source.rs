@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, wake_at};
-use linerate_kit::{
+use linerate_element_support::{
     rate::{Bucket, Rate, Unit},
     template::{Template, stamp},
 };

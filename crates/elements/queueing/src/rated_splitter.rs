@@ -11,7 +11,7 @@ use super::{
     rated_unqueue::{Burst, bucket},
     wrong,
 };
-use linerate_kit::{
+use linerate_element_support::{
     drops::reject_frame,
     handler_values::record_argument,
     rate::{Bucket, DEBT, Unit},

@@ -8,7 +8,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, ahead::Ahead, wake_at, wrong};
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::{boolean, record_argument},
     rate::{Bucket, DEBT, Rate, Unit},
 };

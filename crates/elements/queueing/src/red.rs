@@ -14,7 +14,7 @@ use super::{
     followed::{self, counts, followed, nearest},
     wrong,
 };
-use linerate_kit::{
+use linerate_element_support::{
     average::{Average, binary_text},
     drops::reject_frame,
 };

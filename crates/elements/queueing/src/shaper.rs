@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER, ahead::Ahead, wake_at, wrong};
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::record_argument,
     rate::{Gap, Rate, SECOND, Unit},
 };

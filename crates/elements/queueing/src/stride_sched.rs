@@ -7,7 +7,7 @@ use super::{
     FAMILY,
     merge::{Merge, Turn},
 };
-use linerate_kit::tickets::Tickets;
+use linerate_element_support::tickets::Tickets;
 
 pub(super) const CLASS: Class = Class {
     name: "StrideSched",

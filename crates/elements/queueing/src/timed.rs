@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER};
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::integer,
     rate::interval_text,
     template::{Template, stamp},

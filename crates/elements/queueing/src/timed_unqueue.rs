@@ -1,7 +1,7 @@
 //! `TimedUnqueue` and `Burster`: move some packets per interval.
 
+use linerate_element_support::burst::move_burst;
 use linerate_graph::{Arg, Class, Context, Element, ElementBuilder, Next, Seconds};
-use linerate_kit::burst::move_burst;
 use linerate_memory::Frame;
 
 use super::{FAMILY, TIMER};

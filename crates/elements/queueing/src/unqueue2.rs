@@ -1,10 +1,10 @@
 //! `Unqueue2`: pulls packets and pushes them while downstream queues have room.
 
+use linerate_element_support::burst::move_burst;
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
     unquoted,
 };
-use linerate_kit::burst::move_burst;
 use linerate_memory::Frame;
 
 use super::{

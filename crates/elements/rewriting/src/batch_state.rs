@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{DropReason, NoBuffer};
-use linerate_lookup::exact::Entry;
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::{FlowV4, IpProtocol};
+use linerate_tables::exact::Entry;
 
 use super::{
     flow_set::FlowSet,

@@ -1,7 +1,7 @@
 //! Mappings that other elements look for, by a protocol and ends.
 
-use linerate_lookup::exact::Entry;
 use linerate_packet::IpProtocol;
+use linerate_tables::exact::Entry;
 
 use super::{
     flow_set::FlowSet,

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, RwLock};
 
-use linerate_lookup::{
+use linerate_memory::MemoryError;
+use linerate_packet::{FlowV4, IpProtocol};
+use linerate_tables::{
     exact::{Backing, Entry, Table},
     heap::Heap,
     wheel::Wheel,
 };
-use linerate_memory::MemoryError;
-use linerate_packet::{FlowV4, IpProtocol};
 
 use super::{
     mapping::{Ends, LastUse, Mapping, flags},

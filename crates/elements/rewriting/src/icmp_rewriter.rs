@@ -6,12 +6,12 @@ use linerate_graph::{
     Annotation, Arg, Class, Context, DropReason, Element, ElementBuilder, ElementRef, NoBuffer,
     Text, lang::config::words, parse_integer, unquoted,
 };
-use linerate_lookup::exact::Entry;
 use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{
     IpProtocol,
     checksum::{udp_nonzero, update_bytes, update16},
 };
+use linerate_tables::exact::Entry;
 
 use super::{
     FAMILY,
@@ -22,7 +22,7 @@ use super::{
     mapping::Ends,
     registry::{Registry, RewriterHandle},
 };
-use linerate_kit::annotation_byte::Byte;
+use linerate_element_support::annotation_byte::Byte;
 
 pub(super) const CLASS: Class = Class {
     name: "ICMPRewriter",

@@ -1,6 +1,6 @@
 //! Elements that rewrite flows: addresses, ports and identifiers, in both directions.
 //!
-//! A rewriter looks its packets up in a flow table, a frame at a time ([`linerate_lookup::exact`]).
+//! A rewriter looks its packets up in a flow table, a frame at a time ([`linerate_tables::exact`]).
 //! Each direction of a flow is an entry, with all that is needed to rewrite a packet: new addresses
 //! and ports, and checksum differences. The input's specification ([`spec`]) decides on new flows: a
 //! pattern, perhaps with a range from which a free value is chosen ([`port_alloc`]), or an element

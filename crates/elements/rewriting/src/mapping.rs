@@ -5,8 +5,8 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use linerate_lookup::exact::Entry;
 use linerate_packet::{FlowV4, IpProtocol};
+use linerate_tables::exact::Entry;
 
 /// Both ends of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Port allocation: chooses ports and addresses that no flow has.
 
-use linerate_lookup::exact::{Entry, Table};
 use linerate_packet::{FlowV4, IpProtocol};
+use linerate_tables::exact::{Entry, Table};
 
 use super::{
     mapping::Mapping,

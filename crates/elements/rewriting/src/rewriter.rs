@@ -6,9 +6,9 @@ use linerate_graph::{
     Annotation, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
     Scope,
 };
-use linerate_lookup::exact::Entry;
 use linerate_memory::{Arena, Frame, Meta, Slot};
 use linerate_packet::IpProtocol;
+use linerate_tables::exact::Entry;
 
 use super::{
     arguments::wanted,
@@ -25,7 +25,7 @@ use super::{
     spec::{Action, Spec},
     times::{AllTimes, milliseconds},
 };
-use linerate_kit::annotation_byte::Byte;
+use linerate_element_support::annotation_byte::Byte;
 
 /// Flows looked at in one go when those that have ended are removed.
 const REAP: usize = 4096;

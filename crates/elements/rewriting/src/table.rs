@@ -3,8 +3,8 @@
 use std::{fmt::Write as _, net::Ipv4Addr};
 
 use linerate_graph::{Scope, TcpPort, Value, lang::config::words};
-use linerate_lookup::exact::Entry;
 use linerate_packet::{FlowV4, IpProtocol};
+use linerate_tables::exact::Entry;
 
 use super::{
     flow_set::FlowSet,

@@ -19,16 +19,16 @@ use linerate_graph::{
     },
     parse_bandwidth, parse_integer,
 };
-use linerate_lookup::exact::{Backing, Refusal, Table};
 use linerate_memory::ring;
 use linerate_packet::{
     MacAddr,
     checksum::{checksum, verify},
 };
+use linerate_tables::exact::{Backing, Refusal, Table};
 use md5::{Digest, Md5};
 
 use super::FAMILY;
-use linerate_kit::rate::{Bucket, Rate};
+use linerate_element_support::rate::{Bucket, Rate};
 
 /// Properties that all checks have.
 const CHECK: Class = Class {

@@ -2,7 +2,7 @@
 
 use linerate_graph::{Arg, Class, ElementBuilder, ElementStatements, Inert, Right, Role};
 
-use linerate_kit::random::Seed;
+use linerate_element_support::random::Seed;
 
 use super::FAMILY;
 

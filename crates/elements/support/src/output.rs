@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_graph::{Arguments, Context, ElementBuilder, Filename, parse_bool};
-use linerate_host::files;
+use linerate_linux::files;
 
 /// Returns the system's text of an error, as Click prints it: without the number.
 pub fn reason(error: &io::Error) -> String {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, thread};
 
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_worker::Idle;
 
 use crate::{

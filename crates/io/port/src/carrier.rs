@@ -10,7 +10,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use linerate_host::interface::{LinkEvent, LinkMonitor, LinkState};
+use linerate_linux::interface::{LinkEvent, LinkMonitor, LinkState};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     pipe::{PipeFlags, pipe_with},

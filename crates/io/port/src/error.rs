@@ -2,7 +2,7 @@
 
 use std::io;
 
-use linerate_host::interface::InterfaceError;
+use linerate_linux::interface::InterfaceError;
 use linerate_memory::MemoryError;
 
 /// A port name that cannot be used as written.

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use linerate_host::interface::{self, InterfaceError, Link};
+use linerate_linux::interface::{self, InterfaceError, Link};
 use linerate_memory::Arena;
 
 use crate::{error::OpenError, uri::PortUri};

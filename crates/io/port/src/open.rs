@@ -1,6 +1,6 @@
 //! Opening of ports by their URIs.
 
-use linerate_host::closest;
+use linerate_linux::closest;
 
 use crate::{
     af_packet, carrier,

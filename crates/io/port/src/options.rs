@@ -6,7 +6,7 @@
 
 use std::str::FromStr;
 
-use linerate_host::closest;
+use linerate_linux::closest;
 
 use crate::{error::UriError, uri::PortUri};
 

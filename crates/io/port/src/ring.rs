@@ -495,7 +495,7 @@ mod tests {
         let arena = context.arena.clone();
         let (sender, number) = std::sync::mpsc::channel();
         let sleeper = std::thread::spawn(move || {
-            sender.send(linerate_testlab::thread_number()).unwrap();
+            sender.send(linerate_test_support::thread_number()).unwrap();
             let mut pool = arena.cache(64);
             let mut frame = Frame::new(8);
             while frame.is_empty() {
@@ -504,7 +504,7 @@ mod tests {
             }
             pool.give(&mut frame);
         });
-        linerate_testlab::await_waiting(number.recv().unwrap());
+        linerate_test_support::await_waiting(number.recv().unwrap());
         let mut pool = context.arena.cache(64);
         let mut frame = Frame::new(8);
         pool.take(&mut frame, 1, 60);

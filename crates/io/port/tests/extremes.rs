@@ -8,7 +8,7 @@ use std::fs;
 
 use linerate_memory::{Arena, ArenaOptions, FRAME_DEFAULT, Frame};
 use linerate_port::{Context, DRIVERS, Direction, Driver, OptionGroup, PortUri, open};
-use linerate_testlab::extremes::{Record, VALUES, tried_in_processes};
+use linerate_test_support::extremes::{Record, VALUES, tried_in_processes};
 
 /// A capture without packets: the header of the format, for Ethernet.
 const CAPTURE: &[u8] =

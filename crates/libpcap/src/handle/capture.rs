@@ -9,7 +9,7 @@ use std::{
 };
 
 use linerate_filter::Instruction;
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_memory::{Arena, Frame, Meta};
 use linerate_port::{Interest, Wake};
 

@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use linerate_host::interface;
+use linerate_linux::interface;
 use linerate_memory::{Arena, ArenaOptions, BUFFER_MAX, stride_for};
 use linerate_port::{Context, PortUri, packets_kept};
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_pcap::{abi::*, exports::*};
-use linerate_testlab::{await_waiting, require, thread_number};
+use linerate_test_support::{await_waiting, require, thread_number};
 
 use crate::{
     support::{Handle, forward, frame, numbers, pair, ring},

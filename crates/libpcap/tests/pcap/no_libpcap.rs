@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use linerate_testlab::programs::require;
+use linerate_test_support::programs::require;
 
 use crate::table::{library, system_library};
 

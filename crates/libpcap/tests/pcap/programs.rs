@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_testlab::{
+use linerate_test_support::{
     Lab, Namespace, is_waiting,
     programs::{require, require_python},
     wait_until,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use linerate_pcap::{abi::*, bpf::Instruction, exports::*};
-use linerate_testlab::{await_waiting, thread_number};
+use linerate_test_support::{await_waiting, thread_number};
 
 use crate::support::{Handle, forward, frame, numbers, pair, ring, text};
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
 
 use linerate_pcap::exports::{ExportSource, FUNCTIONS, VARIABLES};
-use linerate_testlab::programs::require;
+use linerate_test_support::programs::require;
 
 /// The shared library, which cargo leaves beside the tests.
 pub(crate) fn library() -> PathBuf {

@@ -13,7 +13,7 @@ use linerate_pcap::{
     compile::{Frames, compile},
     exports::*,
 };
-use linerate_testlab::{Lab, wait_until};
+use linerate_test_support::{Lab, wait_until};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::support::{Handle, Packet, pair};

@@ -1,4 +1,4 @@
-//! Cost of table changes and lookups: `cargo run --release -p linerate-flow --example tables`.
+//! Cost of table changes and lookups: `cargo run --release -p linerate-ofswitch --example tables`.
 //!
 //! Times are the best of several runs, for each change or lookup.
 
@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linerate_flow::key::{Key, Mask};
-use linerate_flow::switch::{Switch, SwitchOptions};
+use linerate_ofswitch::key::{Key, Mask};
+use linerate_ofswitch::switch::{Switch, SwitchOptions};
 use linerate_openflow::wire::multipart::{FlowRequest, Request};
 use linerate_openflow::wire::{
     Action, Field, FlowMod, FlowModCommand, Instruction, Match, Message, MultipartReply,
@@ -67,7 +67,7 @@ fn route(number: u32) -> FlowMod {
 }
 
 fn key(of: &FlowMod) -> Key {
-    let (mut key, _) = linerate_flow::key::of_match(&of.matching);
+    let (mut key, _) = linerate_ofswitch::key::of_match(&of.matching);
     key.set(Field::EthSrc, 0x0200_0000_0001);
     key.set(Field::IpTtl, 64);
     key

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use linerate_host::machine::Machine;
+use linerate_linux::machine::Machine;
 use linerate_memory::{ArenaOptions, clock::cycles_per_second};
 use serde::{Deserialize, Serialize};
 

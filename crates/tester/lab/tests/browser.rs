@@ -11,7 +11,7 @@ use linerate_lab::{
     criteria::{Criterion, Verdict},
     report::{Axis, Figure, Report, Scale, Series, SeriesSource, Table, html},
 };
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 
 fn figure(id: &str, kind: SeriesSource) -> Figure {
     let line = |name: &str, kind, factor: f64| {

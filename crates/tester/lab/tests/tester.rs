@@ -10,7 +10,7 @@ use linerate_lab::{
 use linerate_memory::ArenaOptions;
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use linerate_port::{Context, Direction, open};
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 use linerate_worker::Stop;
 
 /// Long enough for the slowest machine; trials end when all is back.

@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use linerate_bench_chains::{CHAINS, Chain, Setting};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::clock::cycles_per_second;
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 use serde_json::{Value, json};
 
 use self::contender::{Contender, PeerProgram, contenders};

@@ -28,7 +28,7 @@ const TIMEOUT: &str = "--timeout=20";
 /// Whether its tools and the programs named besides are installed; else which one is not.
 fn require(programs: &[&str]) -> Result<()> {
     let mut needed = TOOLS.iter().chain(programs);
-    match needed.find(|program| linerate_testlab::programs::find(program).is_none()) {
+    match needed.find(|program| linerate_test_support::programs::find(program).is_none()) {
         None => Ok(()),
         Some(program) => {
             bail!("Open vSwitch is not available: no {program}: cargo xtask peers installs it")

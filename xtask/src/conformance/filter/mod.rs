@@ -22,7 +22,7 @@ use std::thread;
 use std::{fs, iter};
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 use serde::Serialize;
 
 use self::list::Capture;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::{Lab, Running, controllers, openvswitch::OpenVswitch, wait_until};
+use linerate_test_support::{Lab, Running, controllers, openvswitch::OpenVswitch, wait_until};
 
 use super::outcome::{self, Outcomes};
 use super::suite::{self, File};

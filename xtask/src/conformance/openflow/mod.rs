@@ -24,7 +24,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use linerate_testlab::controllers;
+use linerate_test_support::controllers;
 use serde::{Deserialize, Serialize};
 
 use self::bench::Target;
@@ -317,7 +317,7 @@ fn print(rows: &[Row]) {
 /// Runs the comparison with Open vSwitch that the tests of the flow switch do a part of.
 fn differential(sets: usize, seed: u64) -> Result<()> {
     let words =
-        "test --release --package linerate-flow --test differential -- --ignored --nocapture";
+        "test --release --package linerate-ofswitch --test differential -- --ignored --nocapture";
     let words: Vec<&str> = words.split(' ').collect();
     let mut cargo = shell::cargo(&words);
     cargo.env("LINERATE_DIFFERENTIAL", format!("{seed}:{sets}"));

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use linerate_testlab::Lab;
+use linerate_test_support::Lab;
 use serde::Serialize;
 
 use self::comparison::Comparison;

@@ -8,7 +8,7 @@ use std::process::{Output, Stdio};
 use std::{fs, io};
 
 use anyhow::{Context, Result};
-use linerate_testlab::{Lab, Namespace};
+use linerate_test_support::{Lab, Namespace};
 
 use super::list::Entry;
 

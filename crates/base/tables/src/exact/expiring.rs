@@ -26,7 +26,7 @@ fn stored(deadline: u64) -> NonZeroU64 {
 /// for each entry's place in the wheel, and 8 for its deadline.
 ///
 /// ```
-/// use linerate_lookup::exact::{Backing, Expiring};
+/// use linerate_tables::exact::{Backing, Expiring};
 ///
 /// let mut flows = Expiring::new(65_536, Backing::OnDemand, 1_000)?;
 /// let (flow, _) = flows.insert([1u64, 2], "a flow", 1_300)?;

@@ -51,7 +51,7 @@ struct Record<K, V> {
 /// A table of exact matches. See the [module](super) for its layout and the cost of operations.
 ///
 /// ```
-/// use linerate_lookup::exact::{Backing, Table};
+/// use linerate_tables::exact::{Backing, Table};
 ///
 /// let mut table = Table::new(1_000_000, Backing::OnDemand)?;
 /// let (entry, old) = table.insert([0x0a00_0001, 0x0a00_0002_0050u64], "web")?;

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use linerate_host::local_socket::tcp_peer_uid;
+use linerate_linux::local_socket::tcp_peer_uid;
 use rustix::net::sockopt::socket_peercred;
 
 use super::locate::{self, Address};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use linerate_host::RuntimeDirectory;
+use linerate_linux::RuntimeDirectory;
 use rustix::fs::{Mode, OFlags};
 
 use crate::{

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use linerate_host::closest;
+use linerate_linux::closest;
 
 use crate::exit::UsageError;
 

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, anyhow, bail};
-use linerate_flow::control::{Client, ClientError, ClientOptions, Credentials, Target, Trust};
-use linerate_host::RuntimeDirectory;
+use linerate_linux::RuntimeDirectory;
+use linerate_ofswitch::control::{Client, ClientError, ClientOptions, Credentials, Target, Trust};
 use linerate_openflow::{
     text::{Names, Syntax},
     wire::{

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use linerate_flow::key::{Key, extract::extract};
+use linerate_ofswitch::key::{Key, extract::extract};
 use linerate_openflow::{
     text::Syntax,
     wire::{

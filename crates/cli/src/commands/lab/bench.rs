@@ -5,13 +5,13 @@ use std::{net::IpAddr, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use linerate_graph::{Library, Options, Plan, Router, lang::SourceMap};
-use linerate_host::machine::{parse_cores, pin_current_thread};
 use linerate_lab::{
     FCS, LINE_OVERHEAD, Rate, Traffic,
     procedures::{self, Platform, Report, TrialOptions},
     search::{self, Goal, Settings, Unsent},
     trials::{self, Device, Outcome, RunError, Runner, Tester, TesterOptions, Wire},
 };
+use linerate_linux::machine::{parse_cores, pin_current_thread};
 use linerate_memory::Arena;
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use linerate_packet::MacAddr;

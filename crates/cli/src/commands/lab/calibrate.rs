@@ -3,8 +3,8 @@
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
-use linerate_host::files;
 use linerate_lab::{calibration, report};
+use linerate_linux::files;
 
 use crate::{args::Calibrate, exit::cannot_write};
 

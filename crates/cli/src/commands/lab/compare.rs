@@ -1,12 +1,12 @@
 //! `linerate lab compare`: forwarders in turns, and ratios between them.
 
 use anyhow::{Context as _, Result};
-use linerate_host::machine::{Cpu, parse_cores, pin_current_thread};
 use linerate_lab::{
     Rate, Traffic,
     compare::{CompareOptions, Contender, Quartiles, Row, Turn, TurnError, contenders, rows, turn},
     trials::RunError,
 };
+use linerate_linux::machine::{Cpu, parse_cores, pin_current_thread};
 use linerate_memory::ArenaOptions;
 use linerate_model::units::{PacketsPerSecond, Seconds};
 use serde_json::json;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use linerate_host::files;
 use linerate_lab::{
     calibration,
     criteria::Criterion,
     report::{self, Report, ReportError},
 };
+use linerate_linux::files;
 
 use crate::{
     args::{Form, ReportArgs},

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use linerate_host::RuntimeDirectory;
+use linerate_linux::RuntimeDirectory;
 
 /// The name of the library as cargo builds it.
 const BUILT: &str = "liblinerate_pcap.so";

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 
 use anyhow::Result;
-use linerate_host::local_socket::{Listener, Owner, SocketKind, listeners};
+use linerate_linux::local_socket::{Listener, Owner, SocketKind, listeners};
 use linerate_port::PortUri;
 use serde_json::json;
 

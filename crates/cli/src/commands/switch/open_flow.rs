@@ -7,7 +7,7 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use linerate_graph::lang::config::quote;
-use linerate_host::RuntimeDirectory;
+use linerate_linux::RuntimeDirectory;
 use linerate_packet::MacAddr;
 
 use super::{

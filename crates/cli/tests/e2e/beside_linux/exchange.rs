@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_testlab::{Lab, Namespace};
+use linerate_test_support::{Lab, Namespace};
 use serde::Deserialize;
 
 use crate::hosts::python;

@@ -2,7 +2,7 @@
 //!
 //! The programs that send wait as long as times say, and longer; no time is asserted.
 
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 
 use super::{
     exchange::{Step, compare, net, steps},

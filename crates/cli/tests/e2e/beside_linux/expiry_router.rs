@@ -1,7 +1,7 @@
 //! Neighbours that run out, and fragments that never become a packet, at the routers among the
 //! examples and at the kernel's.
 
-use linerate_testlab::Namespace;
+use linerate_test_support::Namespace;
 
 use super::exchange::{Net, net};
 use crate::hosts::{python, run, stop};

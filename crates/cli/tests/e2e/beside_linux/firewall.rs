@@ -1,6 +1,6 @@
 //! `examples/firewall.click` and a bridge of the kernel's with the same rules in nftables.
 
-use linerate_testlab::Namespace;
+use linerate_test_support::Namespace;
 
 use super::exchange::{Difference, compare, net, steps};
 use crate::hosts::{bridge, run, stop};

@@ -1,6 +1,6 @@
 //! `examples/router.click` and the kernel's IPv4.
 
-use linerate_testlab::Namespace;
+use linerate_test_support::Namespace;
 
 use super::routers::{
     Comparison, Difference, FAR, FAR_MAC, Forwarder, NEAR, NEAR_MAC, Sides, only, word,

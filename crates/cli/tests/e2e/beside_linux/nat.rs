@@ -1,6 +1,6 @@
 //! `examples/nat.click` and the kernel's masquerading with a port that leads inside.
 
-use linerate_testlab::Namespace;
+use linerate_test_support::Namespace;
 
 use super::{
     exchange::{Difference, Net, Step, compare, net, steps},

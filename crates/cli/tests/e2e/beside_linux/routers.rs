@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use linerate_testlab::{Lab, Namespace};
+use linerate_test_support::{Lab, Namespace};
 
 use crate::{
     hosts::{python, run, stop},

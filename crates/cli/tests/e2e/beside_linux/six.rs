@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use linerate_testlab::Namespace;
+use linerate_test_support::Namespace;
 
 use super::routers::{
     Comparison, Difference, FAR_MAC, Forwarder, NEAR, NEAR_MAC, Sides, only, word,

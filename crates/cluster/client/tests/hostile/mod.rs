@@ -16,7 +16,7 @@ use linerate_cluster::{
     BalancerHandle, Broker, ConsumerHandle, Granted, InlineConfig, InlineHandle,
 };
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
-use linerate_testlab::cluster::MaliciousPeer;
+use linerate_test_support::cluster::MaliciousPeer;
 
 /// Names that the foul one attaches as: those that are lent packets, and those that are asked.
 const LENT: [(&str, Access); 3] =

@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::headroom;
+use linerate_element_support::headroom;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

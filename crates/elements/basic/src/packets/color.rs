@@ -3,7 +3,7 @@
 use linerate_graph::Arguments;
 use linerate_memory::{Meta, PreservedFields};
 
-use linerate_kit::annotation_byte::Byte;
+use linerate_element_support::annotation_byte::Byte;
 
 /// A colour and where packets have it.
 #[derive(Debug, Clone, Copy, Arguments)]

@@ -17,7 +17,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::handler_values::integer_or;
+use linerate_element_support::handler_values::integer_or;
 
 /// Drop reason of `NumberPacket`.
 #[derive(Clone, Copy, DropReason)]

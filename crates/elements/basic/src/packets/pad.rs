@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, DropReason, Exit, NoBuffer, Right, Step, 
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::annotations;
+use linerate_element_support::annotations;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, PacketMut};
 
 use super::{FAMILY, color::Color};
-use linerate_kit::annotation_byte::Byte;
+use linerate_element_support::annotation_byte::Byte;
 
 pub(super) const CLASS: Class = Class {
     name: "Paint",

@@ -11,7 +11,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Slot};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::{boolean, record_argument},
     random::{Probability, Random},
 };

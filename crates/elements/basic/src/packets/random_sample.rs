@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::random::{Probability, Random};
+use linerate_element_support::random::{Probability, Random};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

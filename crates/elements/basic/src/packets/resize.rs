@@ -1,9 +1,9 @@
 //! `Resize`: adds or removes bytes at either end.
 
+use linerate_element_support::mac_header::Starts;
 use linerate_graph::{
     Arguments, Class, Context, DropReason, Exit, NoBuffer, Reads, Right, Step, Verdict,
 };
-use linerate_kit::mac_header::Starts;
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;

@@ -10,7 +10,7 @@ use linerate_memory::PacketMut;
 use memchr::memmem::Finder;
 
 use super::FAMILY;
-use linerate_kit::annotation_byte::Short;
+use linerate_element_support::annotation_byte::Short;
 
 /// Drop reason of `Search`.
 #[derive(Clone, Copy, DropReason)]

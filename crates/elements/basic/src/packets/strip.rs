@@ -1,7 +1,7 @@
 //! `Strip`: removes bytes from the front.
 
+use linerate_element_support::mac_header::Starts;
 use linerate_graph::{Arguments, Class, Context, Element};
-use linerate_kit::mac_header::Starts;
 use linerate_memory::Frame;
 
 use super::FAMILY;

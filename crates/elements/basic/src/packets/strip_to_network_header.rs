@@ -1,7 +1,7 @@
 //! `StripToNetworkHeader`: removes all bytes in front of the network header.
 
+use linerate_element_support::mac_header::Starts;
 use linerate_graph::{Arguments, Class, Context, NoDrop, Reads, Step, Verdict};
-use linerate_kit::mac_header::Starts;
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;

@@ -10,7 +10,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::annotations::{first_time, set_first_time};
+use linerate_element_support::annotations::{first_time, set_first_time};
 
 const COST: &str = "Writes a line of annotations per packet; copies of packets become copies of \
     their own.";

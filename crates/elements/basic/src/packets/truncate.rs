@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
-use linerate_kit::annotations;
+use linerate_element_support::annotations;
 
 pub(super) const CLASS: Class = Class {
     name: "Truncate",

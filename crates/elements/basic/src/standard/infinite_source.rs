@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     call::{self, End},
     random::Random,
     template::{Template, stamp},

@@ -1,10 +1,10 @@
 //! `Unqueue`: turns pull into push.
 
+use linerate_element_support::burst::move_burst;
 use linerate_graph::{
     Arg, Class, Context, Element, ElementBuilder, Handler, HandlerError, HandlerResult, Next,
     parse_bool, parse_integer,
 };
-use linerate_kit::burst::move_burst;
 use linerate_memory::Frame;
 
 use super::FAMILY;

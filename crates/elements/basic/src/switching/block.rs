@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, split as split_frame};
-use linerate_kit::{annotations::aggregate, handler_values::integer_or};
+use linerate_element_support::{annotations::aggregate, handler_values::integer_or};
 
 pub(super) const CLASS: Class = Class {
     name: "Block",

@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::handler_values::boolean_or;
+use linerate_element_support::handler_values::boolean_or;
 
 pub(super) const CLASS: Class = Class {
     name: "Bypass",

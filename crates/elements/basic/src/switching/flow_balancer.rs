@@ -4,12 +4,12 @@ use linerate_graph::{
     Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
     parse_integer,
 };
-use linerate_lookup::indirection::{BUCKETS_LIMIT, Indirection};
 use linerate_memory::Frame;
 use linerate_packet::{
     affinity::{Affinity, HashFields},
     flow::VlanRule,
 };
+use linerate_tables::indirection::{BUCKETS_LIMIT, Indirection};
 
 use super::{FAMILY, split};
 

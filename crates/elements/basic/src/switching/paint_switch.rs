@@ -4,7 +4,7 @@ use linerate_graph::{Arg, Class, Context, Copies, DropReason, Element};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
-use linerate_kit::annotation_byte::Byte;
+use linerate_element_support::annotation_byte::Byte;
 
 /// The paint of packets that go everywhere.
 const ALL: u8 = 255;

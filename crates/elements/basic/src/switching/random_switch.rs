@@ -4,7 +4,7 @@ use linerate_graph::{Class, Context, Element};
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
-use linerate_kit::random::Random;
+use linerate_element_support::random::Random;
 
 pub(super) const CLASS: Class = Class {
     name: "RandomSwitch",

@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::{FAMILY, split};
-use linerate_kit::tickets::Tickets;
+use linerate_element_support::tickets::Tickets;
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -4,7 +4,7 @@ use linerate_graph::{Class, Context, DropReason, Element, Handler, HandlerError,
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::handler_values::{boolean_or, port_of};
+use linerate_element_support::handler_values::{boolean_or, port_of};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -15,7 +15,7 @@ use linerate_packet::checksum::update_bytes;
 
 use self::map::Map;
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     handler_values,
     ip::{
         CHECKSUM, LEAST, PROTOCOL, SOURCE, get16, header_length, ip_mut, is_first_fragment, put16,

@@ -1,7 +1,7 @@
 //! Packets kept outside of the arena.
 
+use linerate_element_support::mac_header;
 use linerate_graph::Context;
-use linerate_kit::mac_header;
 use linerate_memory::{Arena, Meta, Slot};
 
 /// Packets one behind the other, and their annotations.

@@ -1,7 +1,7 @@
 //! Reading packets, and the rounds in which they are sent.
 
+use linerate_element_support::handler_values::{boolean_or, integer};
 use linerate_graph::{Context, ElementBuilder, HandlerError, HandlerResult, Next};
-use linerate_kit::handler_values::{boolean_or, integer};
 use linerate_memory::{Frame, Slot};
 
 use super::{Reason, recording::Recording};

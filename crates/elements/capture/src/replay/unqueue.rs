@@ -1,7 +1,7 @@
 //! `ReplayUnqueue`.
 
+use linerate_element_support::handler_values::integer;
 use linerate_graph::{Context, Element, ElementBuilder, HandlerResult, Next};
-use linerate_kit::handler_values::integer;
 use linerate_memory::Frame;
 
 use super::rounds::Rounds;

@@ -11,7 +11,7 @@ use super::{
     proto,
     view::{u16_at, u32_at},
 };
-use linerate_kit::annotations;
+use linerate_element_support::annotations;
 
 /// Longest packet made.
 const LIMIT: usize = 65_535;

@@ -6,7 +6,7 @@ use super::{
     inject as put, proto,
     view::{Header, View, u16_at, u32_at},
 };
-use linerate_kit::annotations;
+use linerate_element_support::annotations;
 
 /// Fields of a line are put into a packet in the order of these.
 mod order {

@@ -9,7 +9,7 @@ use linerate_graph::{
 
 use super::{Datum, Draft, Width, ip_options, md5, proto, tcp_options};
 use crate::{cursor::Cursor, stamp::Stamp};
-use linerate_kit::icmp_names;
+use linerate_element_support::icmp_names;
 
 pub(super) use super::tcp_options::Mask;
 use super::view::View;

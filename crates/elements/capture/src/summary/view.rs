@@ -5,7 +5,7 @@ use std::fmt::Write;
 use linerate_memory::Meta;
 
 use super::proto;
-use linerate_kit::annotations;
+use linerate_element_support::annotations;
 
 /// A packet's bytes, and the places of its headers.
 pub(crate) struct View<'a> {

@@ -30,7 +30,7 @@ use program::{End, Instruction, Op, RETURNED, Target};
 use run::{CUTTING, Errors, Rest, Step, count_work};
 use signals::Signals;
 
-use linerate_kit::output::reason;
+use linerate_element_support::output::reason;
 
 /// Bytes a script's variables hold in all, and how many there are.
 const MEMORY: usize = 16 << 20;

@@ -8,7 +8,7 @@ use linerate_graph::{
     parse_integer, unquoted,
 };
 
-use linerate_kit::fmt_g::format_g;
+use linerate_element_support::fmt_g::format_g;
 
 /// Result of an arithmetic handler, or an error in its parameters.
 pub(crate) type Answer = Result<String, String>;

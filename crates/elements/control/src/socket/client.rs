@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_graph::{Answer, Replacement};
-use linerate_host::peer_stream::PeerStream;
+use linerate_linux::peer_stream::PeerStream;
 use rustix::{
     io::Errno,
     net::getpeername,

@@ -39,7 +39,7 @@ use places::{Guest, Source, Verdict, admit};
 use protocol::{Command, code};
 use token::Token;
 
-use linerate_kit::output::reason;
+use linerate_element_support::output::reason;
 
 /// Time that clients have before packets have theirs. Beyond it a command that has begun is carried
 /// out.

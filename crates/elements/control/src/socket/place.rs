@@ -11,7 +11,7 @@ use std::{
 };
 
 use linerate_graph::{ElementBuilder, parse_integer};
-use linerate_host::{
+use linerate_linux::{
     close::Closers, peer::tcp_user, peer_stream::PeerStream, socket::listen_tcp,
     socket_file::SocketFile,
 };
@@ -19,7 +19,7 @@ use rustix::net::sockopt::socket_peercred;
 use thiserror::Error;
 
 use super::{client::Stream, places::Source};
-use linerate_kit::output::reason;
+use linerate_element_support::output::reason;
 
 /// Ports tried for `PORT+`.
 const PORTS: u16 = 12;

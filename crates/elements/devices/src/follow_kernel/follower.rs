@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_host::interface::{Prefix, RoutingEvent, RoutingMonitor, Target};
+use linerate_linux::interface::{Prefix, RoutingEvent, RoutingMonitor, Target};
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
     io::{read, write},
@@ -158,7 +158,7 @@ fn notice(event: RoutingEvent, monitor: &RoutingMonitor) -> Notice {
                 None => RouteTarget::None,
                 Some(Target::Refused) => RouteTarget::Refused,
                 Some(Target::Through(hops)) => {
-                    let hop = |hop: &linerate_host::interface::Hop| {
+                    let hop = |hop: &linerate_linux::interface::Hop| {
                         (hop.gateway, device(hop.device), hop.weight)
                     };
                     RouteTarget::Through(hops.iter().map(hop).collect())

@@ -7,7 +7,7 @@ use linerate_graph::{
     Answer, Arg, Class, Context, Element, ElementBuilder, ElementRef, Handler, HandlerError,
     HandlerRef, HandlerResult, Next, Role,
 };
-use linerate_host::interface::{MAIN_TABLE, Prefix};
+use linerate_linux::interface::{MAIN_TABLE, Prefix};
 use linerate_memory::Frame;
 use linerate_port::{Interest, Wake};
 

@@ -3,7 +3,7 @@
 use linerate_graph::{Context, ElementBuilder, ElementRef, HandlerRef};
 use rustix::net::{SocketAddrAny, SocketAddrV4};
 
-use linerate_kit::routes::is_ipv4_table;
+use linerate_element_support::routes::is_ipv4_table;
 
 /// Route tables, by their places in the plan: peers with a route in the first are let in, and of
 /// the others those with one in the second are not.

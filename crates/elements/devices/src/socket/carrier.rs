@@ -7,7 +7,7 @@ use std::{
 };
 
 use linerate_graph::{Context, DropReason, Element, ElementBuilder, Next};
-use linerate_host::socket_file::SocketFile;
+use linerate_linux::socket_file::SocketFile;
 use linerate_memory::{FRAME_DEFAULT, Frame, Slot};
 use linerate_port::{Interest, Wake};
 use rustix::{
@@ -19,7 +19,7 @@ use rustix::{
 };
 
 use super::{super::filter::Filter, access::Access};
-use linerate_kit::{annotations::set_extra_length, output::reason};
+use linerate_element_support::{annotations::set_extra_length, output::reason};
 
 /// Time until a source without notification is pulled again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);

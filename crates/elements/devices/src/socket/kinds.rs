@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
 };
 
-use linerate_host::{socket::refuse_descriptors, socket_file::SocketFile};
+use linerate_linux::{socket::refuse_descriptors, socket_file::SocketFile};
 use rustix::{
     fd::OwnedFd,
     fs::{OFlags, fcntl_setfl},

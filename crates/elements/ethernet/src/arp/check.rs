@@ -7,7 +7,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, PacketMut};
 
 use crate::FAMILY;
-use linerate_kit::check_failures::CheckFailures;
+use linerate_element_support::check_failures::CheckFailures;
 
 /// Bytes of the fixed part.
 const FIXED: usize = 8;

@@ -9,7 +9,7 @@ use linerate_packet::{
     arp::{Arp, Operation},
 };
 
-use linerate_kit::ether::{self, HEADER};
+use linerate_element_support::ether::{self, HEADER};
 
 mod check;
 mod faker;

@@ -7,7 +7,7 @@ use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::MacAddr;
 
 use crate::{FAMILY, ether_encap::address};
-use linerate_kit::{
+use linerate_element_support::{
     ether::{HEADER, mac_text},
     mac_header::marked,
     output::Lines,

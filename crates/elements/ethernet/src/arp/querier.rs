@@ -11,16 +11,16 @@ use linerate_packet::{MacAddr, arp::Operation};
 
 use super::{LENGTH, Message, TIMEOUT, table};
 use crate::{FAMILY, written_ip};
+use linerate_element_support::{
+    ether::{HEADER, bytes},
+    log_once::LogOnce,
+};
 use linerate_elements_neighbours::{
     Address, put_header,
     querier::Querier,
     send_released,
     shared::{self, Shared, milliseconds},
     table::{RetryWork, UpdateResult},
-};
-use linerate_kit::{
-    ether::{HEADER, bytes},
-    log_once::LogOnce,
 };
 
 /// Drop reason.

@@ -11,7 +11,7 @@ use linerate_packet::{MacAddr, arp::Operation};
 
 use super::{LENGTH, Message};
 use crate::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     ether::{HEADER, mac_text},
     handler_values::value_of,
     ip::get_four,

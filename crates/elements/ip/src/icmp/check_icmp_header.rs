@@ -5,7 +5,7 @@ use linerate_packet::{IpProtocol, checksum};
 
 use super::{FAMILY, error_rules::is_error};
 use crate::tcpudp::check::{Check, CheckHeader};
-use linerate_kit::ip::{NoHeader, header_length, protocol};
+use linerate_element_support::ip::{NoHeader, header_length, protocol};
 
 pub(super) const CLASS: Class = Class {
     name: "CheckICMPHeader",

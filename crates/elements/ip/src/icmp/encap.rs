@@ -10,7 +10,7 @@ use linerate_memory::Frame;
 use linerate_packet::checksum;
 
 use super::{FAMILY, MessageType};
-use linerate_kit::{
+use linerate_element_support::{
     handler_values, icmp_names,
     ip::{DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, put16},
 };

@@ -2,11 +2,11 @@
 //!
 //! RFC 1122 section 3.2.2 and RFC 1812 section 4.3.2.
 
-use linerate_graph::{DropReason, NoBuffer};
-use linerate_kit::ip::{
+use linerate_element_support::ip::{
     DESTINATION, LEAST, NoHeader, SOURCE, get_four, header_length, is_first_fragment, is_multicast,
     options, protocol,
 };
+use linerate_graph::{DropReason, NoBuffer};
 use linerate_packet::IpProtocol;
 
 /// Types of errors.

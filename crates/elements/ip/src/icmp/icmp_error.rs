@@ -20,7 +20,7 @@ use super::{
         PARAMETER_PROBLEM, REDIRECT, SourceRoute, SuppressReason, UNREACHABLE, allowed, is_error,
     },
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{is_link_broadcast, problem_offset, set_fix_ip_source},
     icmp_names,
     ip::{

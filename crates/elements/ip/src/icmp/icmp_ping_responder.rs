@@ -7,7 +7,7 @@ use linerate_memory::{Frame, PacketMut};
 use linerate_packet::{IpProtocol, checksum::update16};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     ip::{
         CHECKSUM, DESTINATION, FRAGMENT, NoHeader, SOURCE, TTL, get_four, get16, header_length,
         known, protocol, put16,

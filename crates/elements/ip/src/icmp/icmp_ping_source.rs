@@ -13,7 +13,7 @@ use linerate_memory::{Frame, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 use super::{FAMILY, ping_report::Report};
-use linerate_kit::{
+use linerate_element_support::{
     handler_values,
     ip::{
         DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, get_four,
@@ -236,7 +236,9 @@ impl PingSource {
     /// Returns true if a packet is an answer to a request, and writes a line about it.
     fn listen(&self, cx: &Context, state: &mut State, slot: &Slot) -> bool {
         let meta = cx.pool.arena().meta(slot);
-        let Some(ip) = linerate_kit::ip::ip(cx.pool.arena(), slot) else { return false };
+        let Some(ip) = linerate_element_support::ip::ip(cx.pool.arena(), slot) else {
+            return false;
+        };
         let message = &ip[header_length(ip)..];
         let answers = protocol(ip) == IpProtocol::ICMP
             && message.len() >= 8
@@ -397,7 +399,8 @@ impl Element for PingSource {
                 self.go_on(cx);
             }
             "interval" => {
-                let interval = linerate_kit::handler_values::value_of::<Seconds<3>>(cx, value);
+                let interval =
+                    linerate_element_support::handler_values::value_of::<Seconds<3>>(cx, value);
                 let wrong = |_| HandlerError::refused("'interval' should be an interval");
                 self.interval = interval.map_err(wrong)?;
             }

@@ -2,7 +2,7 @@
 
 use linerate_graph::{Class, Scope, Value};
 
-use linerate_kit::icmp_names;
+use linerate_element_support::icmp_names;
 
 mod check_icmp_header;
 mod encap;

@@ -8,7 +8,9 @@ use linerate_memory::{
 };
 use linerate_packet::checksum;
 
-use linerate_kit::ip::{DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16};
+use linerate_element_support::ip::{
+    DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, WORDS, get_four, get16,
+};
 
 /// Drop reason: a fault of the header, or one more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
@@ -237,7 +239,7 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
-    use linerate_kit::ip::{CHECKSUM, FRAGMENT, TTL, fill_checksum, put16};
+    use linerate_element_support::ip::{CHECKSUM, FRAGMENT, TTL, fill_checksum, put16};
     use linerate_memory::{ArenaOptions, Frame, HeaderCache};
     use proptest::{collection::vec, prelude::*};
 

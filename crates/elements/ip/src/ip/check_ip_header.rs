@@ -12,7 +12,7 @@ use super::{
     FAMILY,
     check::{Check, FAULTS, Reason, Rules, Sources},
 };
-use linerate_kit::check_failures::CheckFailures;
+use linerate_element_support::check_failures::CheckFailures;
 
 pub(super) const CLASS: Class = Class {
     name: "CheckIPHeader",

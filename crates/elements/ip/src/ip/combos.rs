@@ -17,7 +17,7 @@ use super::{
     fix_ip_src::fix,
     milliseconds_of_day, options,
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{is_link_broadcast, set_problem_offset},
     ip::{ETHERNET, NoHeader, WORDS, head, known},
     log_once::LogOnce,

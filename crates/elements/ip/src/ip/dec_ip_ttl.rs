@@ -10,7 +10,9 @@ use linerate_memory::{
 };
 
 use super::FAMILY;
-use linerate_kit::ip::{DESTINATION, LEAST, NoHeader, TTL, WORDS, get_four, head, is_multicast};
+use linerate_element_support::ip::{
+    DESTINATION, LEAST, NoHeader, TTL, WORDS, get_four, head, is_multicast,
+};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

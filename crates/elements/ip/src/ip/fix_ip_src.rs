@@ -6,7 +6,7 @@ use linerate_graph::{Arguments, Class, Context, Step, Verdict};
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotations::{fix_ip_source, set_fix_ip_source},
     ip::{SOURCE, fill_checksum, known},
 };

@@ -7,7 +7,7 @@ use linerate_graph::{Arguments, Class, ElementBuilder, Right, Step, Text, Verdic
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotation_byte::Word,
     ip::{DESTINATION, SOURCE},
 };

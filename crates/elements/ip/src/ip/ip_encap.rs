@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::record_argument,
     ip::{DESTINATION, DONT_FRAGMENT, FRAGMENT, LEAST, PROTOCOL, SOURCE, TTL, put16},
     ip_encap::{ProtocolNumber, Template},
@@ -154,7 +154,7 @@ impl Element for IpEncap {
     }
 
     fn write(&mut self, cx: &mut Context, handler: &str, value: &str) -> HandlerResult {
-        let address = linerate_kit::handler_values::address(cx, value).ok();
+        let address = linerate_element_support::handler_values::address(cx, value).ok();
         match (handler, address) {
             ("src", None) => return Err(HandlerError::refused("SRC: parse error")),
             ("src", Some(address)) => {

@@ -10,7 +10,7 @@ use linerate_graph::{
 use linerate_memory::{Arena, Frame, HeaderStart, Meta, Slot};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     ip::{
         DESTINATION, DONT_FRAGMENT, FRAGMENT, FRAGMENT_OFFSET, IDENT, LEAST, MORE_FRAGMENTS,
         NoHeader, SOURCE, TOTAL_LENGTH, fill_checksum, fragments, get_four, get16, header_length,

@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::{Column, Frame, HeaderBatch, HeaderKernel, HeaderLocation, PacketMut};
 
 use super::{FAMILY, milliseconds_of_day, options};
-use linerate_kit::{
+use linerate_element_support::{
     annotations::set_problem_offset,
     ip::{NoHeader, WORDS, known},
 };

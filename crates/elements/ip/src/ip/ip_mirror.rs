@@ -5,7 +5,7 @@ use linerate_memory::PacketMut;
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
-use linerate_kit::ip::{
+use linerate_element_support::ip::{
     DESTINATION, HeaderReason, SOURCE, get_four, get16, header_length, is_first_fragment, known,
     protocol, put16,
 };

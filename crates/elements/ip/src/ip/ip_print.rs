@@ -7,7 +7,7 @@ use super::{
     FAMILY,
     print_lines::{PacketLine, PrintOptions},
 };
-use linerate_kit::{ether::HEADER, mac_header::marked, output::Lines};
+use linerate_element_support::{ether::HEADER, mac_header::marked, output::Lines};
 
 pub(super) const CLASS: Class = Class {
     name: "IPPrint",

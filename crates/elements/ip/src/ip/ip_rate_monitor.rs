@@ -15,7 +15,7 @@ use super::{
     FAMILY,
     rate_tree::{FREQUENCY, Tree, epoch_at},
 };
-use linerate_kit::{
+use linerate_element_support::{
     handler_values,
     ip::{DESTINATION, SOURCE, TOTAL_LENGTH, get_four, get16, ip},
     random::Random,

@@ -16,7 +16,7 @@ use super::{
     FAMILY,
     reassembly::{Contradiction, Datagram, Key},
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotation_byte::Short,
     ip::{
         FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NoHeader, TOTAL_LENGTH, fill_checksum,

@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, Context, Element, Step, Verdict, Writes};
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::ip::{HeaderReason, fill_checksum, known};
+use linerate_element_support::ip::{HeaderReason, fill_checksum, known};
 
 pub(super) const IN: Class = Class {
     name: "IPIn",

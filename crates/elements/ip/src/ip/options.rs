@@ -3,7 +3,7 @@
 //! RFC 791 section 3.1, RFC 1812 section 5.3.13. Source routes are not for it:
 //! they change where a packet goes.
 
-use linerate_kit::ip::{LEAST, fill_checksum, header_length};
+use linerate_element_support::ip::{LEAST, fill_checksum, header_length};
 
 const END: u8 = 0;
 const NOTHING: u8 = 1;

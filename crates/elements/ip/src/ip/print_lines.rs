@@ -9,7 +9,7 @@ use linerate_graph::{Arguments, ElementBuilder, Word};
 use linerate_memory::{Arena, Meta, Slot};
 use linerate_packet::{IpProtocol, MacAddr};
 
-use linerate_kit::{
+use linerate_element_support::{
     annotations::aggregate,
     ether::{HEADER, mac_text},
     icmp_names,

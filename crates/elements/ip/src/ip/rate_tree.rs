@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use linerate_kit::average::{Average, binary_text};
+use linerate_element_support::average::{Average, binary_text};
 
 /// Milliseconds of an epoch, and epochs in a second.
 const EPOCH: u64 = 8;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use linerate_memory::Meta;
 
-use linerate_kit::ip::{DESTINATION, IDENT, PROTOCOL, SOURCE, get_four, get16};
+use linerate_element_support::ip::{DESTINATION, IDENT, PROTOCOL, SOURCE, get_four, get16};
 
 /// Fields shared by the fragments of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
-use linerate_kit::ip::{
+use linerate_element_support::ip::{
     DESTINATION, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, put16,
 };
 

@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_memory::{Frame, PacketMut};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::record_argument,
     ip::{HeaderReason, NoHeader, get16, known, update_checksum},
 };

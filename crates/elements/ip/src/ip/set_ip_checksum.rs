@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, Context, Exit, Step, Verdict, Writes};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     ip::{HeaderReason, LEAST, fill_checksum},
     log_once::LogOnce,
 };

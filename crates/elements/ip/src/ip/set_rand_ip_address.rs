@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, Ipv4OrPrefix, Step, Verdict};
 use linerate_memory::PacketMut;
 
 use super::FAMILY;
-use linerate_kit::random::{self, Random};
+use linerate_element_support::random::{self, Random};
 
 pub(super) const CLASS: Class = Class {
     name: "SetRandIPAddress",

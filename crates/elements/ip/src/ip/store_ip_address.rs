@@ -10,7 +10,7 @@ use linerate_memory::Frame;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
-use linerate_kit::ip::{
+use linerate_element_support::ip::{
     CHECKSUM, DESTINATION, NoHeader, SOURCE, get16, header_length, is_first_fragment, known,
     protocol, put16,
 };

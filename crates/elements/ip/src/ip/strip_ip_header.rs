@@ -6,7 +6,7 @@ use linerate_memory::{Frame, Meta, PacketMut};
 use linerate_packet::IpProtocol;
 
 use super::FAMILY;
-use linerate_kit::ip::{HeaderReason, PROTOCOL};
+use linerate_element_support::ip::{HeaderReason, PROTOCOL};
 
 pub(super) const STRIP: Class = Class {
     name: "StripIPHeader",

@@ -4,7 +4,7 @@ use linerate_graph::{Arguments, Class, Context, ElementBuilder, NoBuffer, Reads,
 use linerate_memory::{Arena, Frame, Packet, Slot};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotations,
     ip::{LEAST, PROTOCOL},
 };

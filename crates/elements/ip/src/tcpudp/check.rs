@@ -8,7 +8,7 @@ use linerate_graph::{
 };
 use linerate_memory::{Frame, Packet};
 
-use linerate_kit::{
+use linerate_element_support::{
     check_failures::CheckFailures,
     ip::{LEAST, NoHeader},
 };

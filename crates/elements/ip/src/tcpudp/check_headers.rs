@@ -8,7 +8,7 @@ use super::{
     check::{Check, CheckHeader},
     set_checksum::{plain_datagram, pseudo_header},
 };
-use linerate_kit::ip::{LEAST, NoHeader, TOTAL_LENGTH, get16, header_length, protocol};
+use linerate_element_support::ip::{LEAST, NoHeader, TOTAL_LENGTH, get16, header_length, protocol};
 
 pub(super) const TCP: Class = Class {
     name: "CheckTCPHeader",

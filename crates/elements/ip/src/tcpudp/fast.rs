@@ -3,8 +3,8 @@
 
 use std::net::Ipv4Addr;
 
+use linerate_element_support::ip::{DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE, TTL, put16};
 use linerate_graph::{Arg, ElementBuilder};
-use linerate_kit::ip::{DESTINATION, ETHERNET, LEAST, PROTOCOL, SOURCE, TTL, put16};
 use linerate_packet::{IpProtocol, MacAddr};
 
 pub(super) const RATE: Arg = Arg::required("RATE", "packets per second", "0 for any number");

@@ -14,7 +14,7 @@ use super::{
     fast::{self, ACTIVE, DSTETH, DSTIP, FLOWS, FLOWSIZE, LENGTH, LIMIT, RATE, SRCETH, SRCIP},
     quota::{HANDLERS, Quota},
 };
-use linerate_kit::{
+use linerate_element_support::{
     ip::{ETHERNET, LEAST, TOTAL_LENGTH, fill_checksum, put16},
     random::Random,
 };

@@ -19,7 +19,7 @@ use super::{
     },
     quota::{HANDLERS, Quota},
 };
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::integer_or,
     ip::{ETHERNET, LEAST, TOTAL_LENGTH, fill_checksum, put16},
     random::Random,

@@ -14,7 +14,7 @@ use super::{
     fast::{self, ACTIVE, DPORT, DSTETH, HOPS, INTERVAL, LENGTH, LIMIT, RATE, SPORT, SRCETH},
     quota::{HANDLERS, Quota},
 };
-use linerate_kit::ip::{ETHERNET, put16};
+use linerate_element_support::ip::{ETHERNET, put16};
 
 /// Length of an IPv6 header.
 const HEADER: usize = 40;

@@ -1,10 +1,10 @@
 //! Rate, limit and counters of a source, shared by `FastUDPSource` and its variants.
 
-use linerate_graph::{Context, ElementBuilder, Handler, HandlerError, HandlerResult, Merge};
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::{boolean_or, integer_or},
     rate::Gap,
 };
+use linerate_graph::{Context, ElementBuilder, Handler, HandlerError, HandlerResult, Merge};
 
 /// Highest `RATE`, in packets per second, as in Click.
 const MOST_RATE: u32 = 1_000_000;

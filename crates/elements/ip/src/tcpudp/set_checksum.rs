@@ -15,7 +15,7 @@ use linerate_memory::PacketMut;
 use linerate_packet::checksum::{Sum, pseudo_v4, udp_nonzero};
 
 use super::FAMILY;
-use linerate_kit::ip::{
+use linerate_element_support::ip::{
     DESTINATION, FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NoHeader, PROTOCOL, SOURCE,
     TOTAL_LENGTH, get_four, get16, header_length, known, options, protocol, put16,
 };

@@ -7,7 +7,7 @@ use linerate_memory::{Frame, Meta, Slot};
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotation_byte::Short,
     ip::{
         DESTINATION, FRAGMENT, LEAST, MORE_FRAGMENTS, NoHeader, PROTOCOL, SOURCE, TOTAL_LENGTH,

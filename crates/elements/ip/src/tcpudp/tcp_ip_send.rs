@@ -9,7 +9,7 @@ use linerate_graph::{
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::value_of,
     ip::{
         DESTINATION, DONT_FRAGMENT, FRAGMENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL,

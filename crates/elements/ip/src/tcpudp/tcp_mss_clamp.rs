@@ -13,7 +13,7 @@ use linerate_packet::{
 };
 
 use super::FAMILY;
-use linerate_kit::ip::{HeaderReason, NoHeader};
+use linerate_element_support::ip::{HeaderReason, NoHeader};
 
 pub(super) const CLASS: Class = Class {
     name: "TCPMSSClamp",

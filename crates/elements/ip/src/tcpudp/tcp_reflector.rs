@@ -5,7 +5,7 @@ use linerate_memory::PacketMut;
 use linerate_packet::{IpProtocol, checksum};
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     ip::{
         DESTINATION, LEAST, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, get_four, get16,
         header_length, is_first_fragment, protocol, put16,

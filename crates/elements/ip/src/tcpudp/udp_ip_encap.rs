@@ -13,7 +13,7 @@ use linerate_packet::{
 };
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     handler_values::{self, record_argument},
     ip::{DESTINATION, LEAST, PROTOCOL, SOURCE, TTL},
     ip_encap::{Put, Template},

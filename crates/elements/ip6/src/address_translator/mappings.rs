@@ -3,8 +3,8 @@
 //! A mapping that is not configured takes a place: an address of a list, or a port of a range. A
 //! place whose mapping was not used for a while is given to the next that needs one.
 
-use linerate_lookup::exact::{Backing, Table};
 use linerate_memory::MemoryError;
+use linerate_tables::exact::{Backing, Table};
 
 /// Places tried for an unused one.
 const TRIES: usize = 64;

@@ -11,7 +11,7 @@ use linerate_packet::MacAddr;
 
 use super::{ALL_NODES, Message, MessageType, OVERRIDE, ROUTER, SOLICITED, group};
 use crate::FAMILY;
-use linerate_kit::{address6, ether::mac_text, handler_values::value_of};
+use linerate_element_support::{address6, ether::mac_text, handler_values::value_of};
 
 /// Drop reason.
 #[derive(Clone, Copy, DropReason)]

@@ -11,7 +11,7 @@ use linerate_packet::{
 };
 
 use super::header::{DESTINATION, HOPS, ICMP_CHECKSUM, LEAST, LENGTH, NEXT, SOURCE, put16};
-use linerate_kit::ether::{self, HEADER};
+use linerate_element_support::ether::{self, HEADER};
 
 mod advertiser;
 mod dad;

@@ -19,16 +19,16 @@ use super::{
     group, solicited_node,
 };
 use crate::FAMILY;
+use linerate_element_support::{
+    ether::{HEADER, bytes},
+    random::Random,
+};
 use linerate_elements_neighbours::{
     put_header,
     querier::Querier,
     send_released,
     shared::{self, Shared, milliseconds},
     table::{Advertised, Neighbours, RetryWork, UpdateResult},
-};
-use linerate_kit::{
-    ether::{HEADER, bytes},
-    random::Random,
 };
 
 /// Drop reason.
@@ -356,7 +356,7 @@ impl Solicitor {
             }
         }
         if self.dad.tell() {
-            let (name, ip) = (cx.name(), linerate_kit::address6::text(self.ip));
+            let (name, ip) = (cx.name(), linerate_element_support::address6::text(self.ip));
             let then = if was == DadState::Tentative { ", which is not used" } else { "" };
             cx.console().report(&format!(
                 "{name} :: IP6NDSolicitor: another host has the address {ip}{then}\n"

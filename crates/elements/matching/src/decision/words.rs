@@ -4,7 +4,7 @@ use linerate_memory::{
     Arena, Frame, HeaderCache, HeaderStart, LANES as HALF, Slot, WordAt, WordBase,
 };
 
-use linerate_kit::mac_header;
+use linerate_element_support::mac_header;
 
 /// Packets side by side.
 pub(super) const LANES: usize = 16;

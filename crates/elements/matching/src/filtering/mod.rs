@@ -8,7 +8,7 @@
 use linerate_graph::{Class, Handler, Plan};
 
 use crate::decision::Headers;
-use linerate_kit::mac_header;
+use linerate_element_support::mac_header;
 
 mod compile;
 mod expression;

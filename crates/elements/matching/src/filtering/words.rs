@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 
 use linerate_graph::{IpProtocol, Ipv4Prefix, Scope, Value, parse_integer, parse_port};
-use linerate_host::closest;
+use linerate_linux::closest;
 use linerate_packet::MacAddr;
 
 use super::kind::{Field, FieldKind, protocol};
-use linerate_kit::icmp_names;
+use linerate_element_support::icmp_names;
 
 /// Cuts a text into words: names and numbers with `-./@_:` in them, operators of
 /// one or two characters, and any other character by itself. Space behind the last

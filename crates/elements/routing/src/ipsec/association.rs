@@ -16,7 +16,7 @@ use linerate_graph::ElementBuilder;
 use linerate_memory::Meta;
 use sha1::Sha1;
 
-use linerate_kit::annotations::association;
+use linerate_element_support::annotations::association;
 
 /// Bytes of each key.
 pub(crate) const KEY: usize = 16;

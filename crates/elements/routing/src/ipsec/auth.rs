@@ -1,11 +1,11 @@
 //! `IPsecAuthHMACSHA1` and `IPsecAuthSHA1`: the digest behind packets.
 
 use hmac::Mac as _;
+use linerate_element_support::log_once::LogOnce;
 use linerate_graph::{
     Arg, Class, Context, DropReason, Element, ElementBuilder, Exit, Handler, HandlerError,
     HandlerResult, NoBuffer, Reads, Verdict, Writes,
 };
-use linerate_kit::log_once::LogOnce;
 use linerate_memory::Frame;
 use sha1::{Digest as _, Sha1};
 

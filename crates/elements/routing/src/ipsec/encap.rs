@@ -6,7 +6,7 @@ use linerate_graph::{
 use linerate_memory::Frame;
 
 use super::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     annotations::set_fix_ip_source,
     ip::{LEAST, PROTOCOL, TTL},
     ip_encap::{ProtocolNumber, Template},

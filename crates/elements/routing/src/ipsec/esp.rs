@@ -14,7 +14,7 @@ use super::{
     ESP, FAMILY,
     association::{AssociationCache, Replay},
 };
-use linerate_kit::{
+use linerate_element_support::{
     annotations::parameters_index,
     ip::{PROTOCOL, get_four},
     random::Random,

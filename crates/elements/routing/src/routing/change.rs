@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::MutexGuard;
 
-use linerate_lookup::prefix::{NextHop, Prefix};
+use linerate_tables::prefix::{NextHop, Prefix};
 
 use super::{
     family::Family,

@@ -7,10 +7,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use linerate_lookup::prefix::Address;
 use linerate_memory::{Arena, Frame, HeaderCache, LANES, PreservedFields};
+use linerate_tables::prefix::Address;
 
-use linerate_kit::address6;
+use linerate_element_support::address6;
 
 /// A family of addresses: `u32` for IPv4, `u128` for IPv6.
 pub(super) trait Family: Address + Hash + Default {

@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use linerate_lookup::prefix::{NextHop, PrefixTable};
 use linerate_memory::{Generation, Words};
+use linerate_tables::prefix::{NextHop, PrefixTable};
 
 use super::{
     family::Family,

@@ -12,8 +12,8 @@ use linerate_graph::{
     Arg, Class, Context, DropReason, Element, ElementBuilder, Handler, HandlerError, HandlerResult,
     Inert, Ipv6OrPrefix, OffWorker, Right, Scope, Value, parse_integer,
 };
-use linerate_lookup::prefix::Address;
 use linerate_memory::Frame;
+use linerate_tables::prefix::Address;
 
 use super::{
     FAMILY,
@@ -25,7 +25,7 @@ use super::{
     sending::{Reason, Sending},
     table::Table,
 };
-use linerate_kit::address6;
+use linerate_element_support::address6;
 
 pub(super) const CLASS: Class = Class {
     name: "LookupIP6Route",

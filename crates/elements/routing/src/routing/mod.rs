@@ -1,7 +1,7 @@
 //! Elements that look destinations up in tables of routes.
 //!
 //! Click has a class for each data structure; here all of them stand on the one of
-//! [`linerate_lookup::prefix`], and differ in their handlers, in their reports and in the order
+//! [`linerate_tables::prefix`], and differ in their handlers, in their reports and in the order
 //! they list routes in.
 //!
 //! `class` declares them, `element` is their element: `sending` looks a frame up and sends it on,
@@ -42,4 +42,4 @@ pub(crate) const CLASSES: &[&Class] = &[
 ];
 
 /// The name of the family in the reference.
-const FAMILY: &str = linerate_kit::routes::ROUTING;
+const FAMILY: &str = linerate_element_support::routes::ROUTING;

@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use linerate_graph::{Ipv4OrPrefix, Scope, Value, parse_integer};
-use linerate_lookup::prefix::Prefix;
+use linerate_tables::prefix::Prefix;
 
 use super::{family::Family, table::Refusal};
 

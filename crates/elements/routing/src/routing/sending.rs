@@ -1,9 +1,9 @@
 //! Lookup of destinations to outputs, a frame at a time.
 
 use linerate_graph::{Context, DropReason, NoBuffer};
-use linerate_lookup::prefix::NextHop;
 use linerate_memory::{Arena, Frame, Slot};
 use linerate_packet::flow::extract_ip;
+use linerate_tables::prefix::NextHop;
 
 use super::{
     family::Family,

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use linerate_lookup::prefix::{NextHop, PrefixError, PrefixReader, PrefixTable};
+use linerate_tables::prefix::{NextHop, PrefixError, PrefixReader, PrefixTable};
 
 use super::{
     change::Change,

@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use linerate_graph::Control;
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 use proptest::prelude::*;
 
 use super::{

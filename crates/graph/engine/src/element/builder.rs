@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use linerate_host::closest_keyword;
+use linerate_linux::closest_keyword;
 use linerate_memory::Arena;
 use linerate_port::Context as PortContext;
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use linerate_host::interface::{self, InterfaceError};
+use linerate_linux::interface::{self, InterfaceError};
 
 use super::Plan;
 use crate::{

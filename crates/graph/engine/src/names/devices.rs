@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_host::interface::{self, Ipv4};
+use linerate_linux::interface::{self, Ipv4};
 use linerate_packet::MacAddr;
 
 /// Names of devices are no longer; the kernel is not asked for others.

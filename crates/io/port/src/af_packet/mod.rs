@@ -40,7 +40,7 @@ mod transmit;
 
 use std::{os::fd::AsFd, sync::Arc};
 
-use linerate_host::interface::{self, Link, Promiscuous};
+use linerate_linux::interface::{self, Link, Promiscuous};
 use linerate_memory::stride_for;
 use linerate_packet::MacAddr;
 

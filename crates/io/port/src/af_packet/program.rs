@@ -99,7 +99,7 @@ fn native(program: Vec<Instruction>) -> Vec<libc::sock_filter> {
 #[cfg(test)]
 mod tests {
     use linerate_filter::Names;
-    use linerate_host::socket::set_filter;
+    use linerate_linux::socket::set_filter;
     use rustix::net::{AddressFamily, SocketType, socket};
 
     use super::*;

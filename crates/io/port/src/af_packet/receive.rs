@@ -6,7 +6,7 @@ use std::{
 };
 
 use linerate_filter::Instruction;
-use linerate_host::{
+use linerate_linux::{
     interface::Promiscuous,
     socket::{get_option, set_filter},
 };

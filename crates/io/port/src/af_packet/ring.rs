@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use linerate_host::socket::set_option;
+use linerate_linux::socket::set_option;
 use rustix::mm::{MapFlags, ProtFlags};
 
 /// Memory is had from the kernel in blocks of this size, which it tries to

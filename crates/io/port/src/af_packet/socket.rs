@@ -5,7 +5,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
-use linerate_host::socket::{get_option, set_filter, set_option};
+use linerate_linux::socket::{get_option, set_filter, set_option};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// Kernel memory for frames that wait to be sent, or, longer than a slot, to

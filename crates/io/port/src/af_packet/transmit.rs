@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::interface::is_running;
+use linerate_linux::interface::is_running;
 use linerate_memory::{Arena, Frame, PoolCache, Slot};
 
 use super::socket;

@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::close::Closer;
+use linerate_linux::close::Closer;
 use linerate_memory::{ForeignRegion, stride_for};
 use rustix::io::Errno;
 

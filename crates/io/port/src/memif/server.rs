@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::close::Closers;
+use linerate_linux::close::Closers;
 use linerate_memory::{ForeignError, ForeignRegion, MapQuota};
 use rustix::{
     io::Errno,

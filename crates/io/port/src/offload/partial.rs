@@ -254,7 +254,7 @@ mod tests {
         build::{Ip, Link, TcpFrame, UdpFrame},
         tcp::Flags,
     };
-    use linerate_testlab::tunnels::{
+    use linerate_test_support::tunnels::{
         Head, PendingChecksums, SegmentPart, Transport, packet, stacks, transport_of,
     };
     use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use linerate_host::files::ReadGuard;
+use linerate_linux::files::ReadGuard;
 
 use super::classic::{self, Classic};
 use super::error::{Error, Fault};

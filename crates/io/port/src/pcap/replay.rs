@@ -304,7 +304,7 @@ mod tests {
     use std::io::Cursor;
 
     use linerate_memory::{Arena, ArenaOptions};
-    use linerate_testlab::tunnels;
+    use linerate_test_support::tunnels;
 
     use super::*;
     use crate::pcap::pace::Rate;

@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use linerate_host::time::strftime;
+use linerate_linux::time::strftime;
 
 use super::error::{Error, Fault};
 use super::writer::{Counts, Options, Writer};

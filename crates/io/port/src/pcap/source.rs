@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use linerate_host::files::ReadGuard;
+use linerate_linux::files::ReadGuard;
 
 use super::LINUX_SLL2;
 use super::cooked::{self, Cooked, ETHERNET_HEADER};

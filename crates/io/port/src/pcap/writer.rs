@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use linerate_host::files;
+use linerate_linux::files;
 
 use super::error::{Error, Fault};
 use super::{ETHERNET, Format, MAX_PACKET, ng};

@@ -3,7 +3,7 @@
 //! A peer shares the open file description of its eventfd, so it can make a `write` block for ever. It can
 //! also make a signal take milliseconds, because a signal runs through every epoll(7) watch of the eventfd,
 //! and a peer may make as many watches as it may open files. So an eventfd is signalled without
-//! `write` ([`linerate_host::eventfd`]). If its signals cost much processor time, a thread of the session
+//! `write` ([`linerate_linux::eventfd`]). If its signals cost much processor time, a thread of the session
 //! signals it from then on, in a twentieth of the time at most. On a kernel without asynchronous I/O that
 //! thread signals by `write`. A peer can block the thread, so nothing waits for it; until it ends it holds
 //! the session's place.
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::eventfd::Signaller;
+use linerate_linux::eventfd::Signaller;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::event;

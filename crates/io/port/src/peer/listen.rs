@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use linerate_host::socket::{admit_descriptors, refuse_descriptors};
+use linerate_linux::socket::{admit_descriptors, refuse_descriptors};
 use rustix::{
     fs::Mode,
     io::Errno,

@@ -8,7 +8,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use linerate_host::interface::{attach_tun, is_tun_deleted, set_tun_header, set_tun_offloads};
+use linerate_linux::interface::{attach_tun, is_tun_deleted, set_tun_header, set_tun_offloads};
 use rustix::{
     fs::{Mode, OFlags},
     io::{Errno, IoSlice, IoSliceMut},

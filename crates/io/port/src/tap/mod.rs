@@ -26,7 +26,7 @@ use std::{
     sync::Arc,
 };
 
-use linerate_host::interface::{self, Link, TransmitDrops};
+use linerate_linux::interface::{self, Link, TransmitDrops};
 use linerate_packet::MacAddr;
 
 use self::{device::Form, receive::TapReceive, transmit::TapTransmit};

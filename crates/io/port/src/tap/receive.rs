@@ -2,7 +2,7 @@
 
 use std::{os::fd::AsFd, sync::Arc};
 
-use linerate_host::interface::TransmitDrops;
+use linerate_linux::interface::TransmitDrops;
 use linerate_memory::{Frame, PoolCache, Slot};
 use rustix::io::Errno;
 

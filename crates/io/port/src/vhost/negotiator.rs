@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::close::Closer;
+use linerate_linux::close::Closer;
 use rustix::{
     io::Errno,
     net::{SocketFlags, SocketType},

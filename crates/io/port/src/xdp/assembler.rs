@@ -5,7 +5,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use linerate_host::bpf::Instruction;
+use linerate_linux::bpf::Instruction;
 
 /// A register: 0 answers, 1 to 5 are arguments, 6 to 9 survive calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::{io, os::fd::OwnedFd};
 
-use linerate_host::interface::{self, Link};
+use linerate_linux::interface::{self, Link};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice::name_to_index};
 
 /// An interface, by the number it had when it was found.

@@ -30,7 +30,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::{
+use linerate_linux::{
     bpf::{self, Hook},
     interface::{self, Inspector, Interface, Promiscuous},
 };

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use linerate_host::bpf::Hook;
+use linerate_linux::bpf::Hook;
 
 use crate::{
     driver::Driver,

@@ -8,7 +8,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use linerate_host::bpf::Instruction;
+use linerate_linux::bpf::Instruction;
 
 use super::assembler::{Assembler, Change, Label, Register, Test, Width};
 

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::socket::set_option;
+use linerate_linux::socket::set_option;
 use linerate_memory::Arena;
 use rustix::{
     io::Errno,

@@ -9,7 +9,7 @@ use std::{
 
 use linerate_memory::{Arena, Frame, PoolCache};
 use linerate_port::{Context, Direction, Receive};
-use linerate_testlab::{
+use linerate_test_support::{
     Lab, Namespace,
     tunnels::{
         self, Head, IPV4, IPV6, PendingChecksums, SegmentPart, Transport, packet, pieces,

@@ -8,10 +8,10 @@ use crate::support::{
     send, sides,
 };
 use linerate_filter::{Filter, Names};
-use linerate_host::socket::set_option;
+use linerate_linux::socket::set_option;
 use linerate_memory::{ArenaOptions, Frame};
 use linerate_port::{DropReason, OpenError, PortFault};
-use linerate_testlab::{Lab, Namespace, wait_until};
+use linerate_test_support::{Lab, Namespace, wait_until};
 
 #[test]
 #[ignore = "needs root"]

@@ -11,7 +11,7 @@ use std::{
 
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Counts, OpenError, Port, PortError, Receive, Transmit, wait_any};
-use linerate_testlab::Namespace;
+use linerate_test_support::Namespace;
 
 /// Time that a test waits for an event before it fails.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
 use linerate_port::{Counts, DropReason, OpenError, Port, PortFault};
-use linerate_testlab::{Lab, Namespace, wait_until};
+use linerate_test_support::{Lab, Namespace, wait_until};
 
 use crate::support::{
     Forwarder, TIMEOUT, arena, assert_balanced, assortment, frame, open, put, receive, refused,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linerate_memory::Frame;
-use linerate_testlab::memif::{MaliciousPeer, Role, SENTINEL};
+use linerate_test_support::memif::{MaliciousPeer, Role, SENTINEL};
 use proptest::prelude::*;
 
 use crate::rig::{Station, all_come_home, packets, socket, wait_for};

@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use linerate_host::socket::refuse_descriptors;
-use linerate_testlab::{
+use linerate_linux::socket::refuse_descriptors;
+use linerate_test_support::{
     descriptors::{Descriptor, KINDS, memory},
     stalling::{
         self,

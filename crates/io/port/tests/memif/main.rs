@@ -10,4 +10,4 @@ mod ours;
 mod rig;
 mod stuck;
 
-use linerate_testlab::{is_by_itself, testpmd};
+use linerate_test_support::{is_by_itself, testpmd};

@@ -1,7 +1,7 @@
 //! Peers that stop at any step, fill their eventfds and read nothing, in both roles: nothing waits for
 //! them.
 
-use linerate_testlab::stalling::{
+use linerate_test_support::stalling::{
     self,
     memif::{Client, Server, Stage},
 };

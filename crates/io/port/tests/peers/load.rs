@@ -87,7 +87,7 @@ impl Load {
 
 /// Open files, and mappings of shared memory: with those of the process's signaller of eventfds, which stays.
 pub(crate) fn resources() -> (usize, usize) {
-    linerate_host::eventfd::Signaller::shared().unwrap();
+    linerate_linux::eventfd::Signaller::shared().unwrap();
     let mappings = fs::read_to_string("/proc/self/maps").unwrap();
     let shared = mappings.lines().filter(|line| line.split(' ').nth(1).unwrap().ends_with('s'));
     (fs::read_dir("/proc/self/fd").unwrap().count(), shared.count())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use linerate_memory::Frame;
-use linerate_testlab::{
+use linerate_test_support::{
     vhost::{MaliciousPeer, ORDERLY, SENTINEL},
     vhost_device,
 };

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use linerate_testlab::{
+use linerate_test_support::{
     descriptors::{Descriptor, KINDS, memory},
     stalling::{
         self,

@@ -11,4 +11,4 @@ mod ours;
 mod rig;
 mod stuck;
 #[allow(dead_code, reason = "the tests of other ports do more with it")]
-use linerate_testlab::{is_by_itself, testpmd};
+use linerate_test_support::{is_by_itself, testpmd};

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use linerate_testlab::stalling::{
+use linerate_test_support::stalling::{
     self,
     vhost::{Device, Frontend, Stage},
 };

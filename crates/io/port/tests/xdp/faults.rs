@@ -10,7 +10,7 @@ use std::{
 
 use linerate_memory::{Arena, ArenaOptions, Frame};
 use linerate_port::{Context, Direction, DropReason, OpenError, PortFault, open, packets_kept};
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
     thread::{CapabilitySet, capabilities, set_capabilities},

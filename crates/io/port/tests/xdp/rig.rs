@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::socket::set_option;
+use linerate_linux::socket::set_option;
 use linerate_memory::{Arena, ArenaOptions, Frame, PoolCache};
 use linerate_port::{Context, Direction, OpenError, Port, PortError, Queue, open};
-use linerate_testlab::{Lab, Namespace};
+use linerate_test_support::{Lab, Namespace};
 
 /// Time that anything may take before a test gives up.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use fastrand::Rng;
 use linerate_filter::{Instruction, code};
-use linerate_host::socket::set_filter;
+use linerate_linux::socket::set_filter;
 use rustix::net::{AddressFamily, SocketType, socket};
 
 use super::{Edge, both, exercise::reference, generate, system::System};

@@ -1,7 +1,7 @@
 """What c65of (1.0.5, on PyPI) reads in our messages of OpenFlow 1.3, and writes again.
 
     pip install c65of==1.0.5
-    LINERATE_C65OF=MESSAGES cargo test -p linerate-flow c65of
+    LINERATE_C65OF=MESSAGES cargo test -p linerate-ofswitch c65of
     python beside_c65of.py MESSAGES > c65of.txt
 
 MESSAGES has a line `NAME> HEXADECIMAL` for each. Where c65of reads a message, what it read follows its

@@ -19,7 +19,7 @@ const NEWEST: &str = include_str!("newest.txt");
 /// Returns the output of `ovs-ofctl`.
 fn run(version: Version, arguments: &[&str]) -> String {
     let version = format!("OpenFlow{}", version.to_string().replace('.', ""));
-    let output = Command::new(linerate_testlab::require("ovs-ofctl"))
+    let output = Command::new(linerate_test_support::require("ovs-ofctl"))
         .args(["-O", &version])
         .args(arguments)
         .output()

@@ -258,7 +258,7 @@ impl Switch {
         let version = format!("OpenFlow{}", self.version.to_string().replace('.', ""));
         let socket = format!("unix:{}", self.path.display());
         let arguments = command.iter().map(|&part| if part == "SWITCH" { &socket } else { part });
-        let output = Command::new(linerate_testlab::require("ovs-ofctl"))
+        let output = Command::new(linerate_test_support::require("ovs-ofctl"))
             .args(["--timeout=20", "-O", &version])
             .args(arguments)
             .output()

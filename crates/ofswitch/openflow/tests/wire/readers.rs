@@ -59,7 +59,7 @@ const UNKNOWN_TO_C65OF: [&str; 5] =
 #[test]
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_reads_our_messages() {
-    let program = linerate_testlab::require("ovs-ofctl");
+    let program = linerate_test_support::require("ovs-ofctl");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("messages");
     let mut text = String::new();

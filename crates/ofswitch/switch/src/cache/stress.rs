@@ -1,7 +1,7 @@
 //! The fast path while its tables change, and while every packet of a port is new.
 //!
 //! As tests these are short. The long runs are:
-//! `cargo test --release -p linerate-flow --lib stress -- --ignored --nocapture --test-threads 1`.
+//! `cargo test --release -p linerate-ofswitch --lib stress -- --ignored --nocapture --test-threads 1`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

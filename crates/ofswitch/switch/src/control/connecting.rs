@@ -11,10 +11,10 @@ use std::sync::mpsc::{TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_host::close::{Closer, Closers};
-use linerate_host::peer;
-use linerate_host::peer_stream::PeerStream;
-use linerate_host::socket::{BACKLOG, listen_tcp, refuse_descriptors};
+use linerate_linux::close::{Closer, Closers};
+use linerate_linux::peer;
+use linerate_linux::peer_stream::PeerStream;
+use linerate_linux::socket::{BACKLOG, listen_tcp, refuse_descriptors};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};

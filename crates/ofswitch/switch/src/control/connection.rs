@@ -316,7 +316,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
 
-    use linerate_host::peer_stream::PeerStream;
+    use linerate_linux::peer_stream::PeerStream;
 
     use super::*;
     use crate::control::admission::Source;

@@ -18,12 +18,12 @@ const LONGEST_PATH: usize = 107;
 /// An address of IPv6 is in brackets.
 ///
 /// ```
-/// use linerate_flow::control::Target;
+/// use linerate_ofswitch::control::Target;
 ///
 /// let target: Target = "tcp:[::1]".parse()?;
 /// assert_eq!(target.to_string(), "tcp:[::1]:6653");
 /// assert!("ptcp:6654:127.0.0.1".parse::<Target>()?.is_passive());
-/// # Ok::<(), linerate_flow::control::TargetError>(())
+/// # Ok::<(), linerate_ofswitch::control::TargetError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {

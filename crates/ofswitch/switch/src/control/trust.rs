@@ -8,7 +8,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 
-use linerate_host::peer;
+use linerate_linux::peer;
 
 use super::admission::Source;
 use super::link::Socket;

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use linerate_flow::control::{Agent, AgentOptions, Target};
-use linerate_flow::switch::{Switch, SwitchOptions};
+use linerate_ofswitch::control::{Agent, AgentOptions, Target};
+use linerate_ofswitch::switch::{Switch, SwitchOptions};
 use linerate_openflow::wire::Version;
-use linerate_testlab::openvswitch::OpenVswitch;
-use linerate_testlab::{require, wait_until};
+use linerate_test_support::openvswitch::OpenVswitch;
+use linerate_test_support::{require, wait_until};
 
 use crate::controller::PATIENCE;
 

@@ -7,9 +7,9 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use linerate_flow::control::{Agent, AgentError, AgentOptions, Target};
+use linerate_ofswitch::control::{Agent, AgentError, AgentOptions, Target};
 use linerate_openflow::wire::{Fault, Header, Hello, Message, Role, Version};
-use linerate_testlab::{is_by_itself, wait_until};
+use linerate_test_support::{is_by_itself, wait_until};
 
 use crate::controller::{Controller, PATIENCE, Served, switch};
 
@@ -152,7 +152,7 @@ fn a_controller_that_comes_back_is_found_again() {
         assert_eq!(status.controllers[0].address, address.to_string());
     }
     drop(listener);
-    let refused = |status: &linerate_flow::control::AgentStatus| {
+    let refused = |status: &linerate_ofswitch::control::AgentStatus| {
         status.targets[0].last_error.as_ref().is_some_and(|error| error.contains("refused"))
     };
     assert!(wait_until(|| refused(&agent.status()), PATIENCE));

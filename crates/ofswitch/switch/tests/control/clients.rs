@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::conntrack::Tracked;
-use linerate_flow::control::{Agent, AgentOptions};
-use linerate_flow::key::Key;
-use linerate_flow::pipeline::{Continuation, Punt, Step, Suspended};
+use linerate_ofswitch::conntrack::Tracked;
+use linerate_ofswitch::control::{Agent, AgentOptions};
+use linerate_ofswitch::key::Key;
+use linerate_ofswitch::pipeline::{Continuation, Punt, Step, Suspended};
 use linerate_openflow::wire::{
     Action, Ct, Field, Instruction, PacketInReason, PortConfig, Version, Zone,
 };
-use linerate_testlab::{controllers, require, wait_until};
+use linerate_test_support::{controllers, require, wait_until};
 
 use crate::controller::{PATIENCE, Served, switch};
 
@@ -408,7 +408,7 @@ fn open_vswitch_has_connections_forgotten() {
         for (number, port) in [(0, 1), (0, 2), (1, 1), (2, 1)] {
             let mut packet = udp([10, 0, 0, 1], [10, 0, 0, 2], (port, 53));
             let mut key = Key::default();
-            linerate_flow::key::extract(&packet, &mut key);
+            linerate_ofswitch::key::extract(&packet, &mut key);
             let tracked = tracker.track(&zone(number), number, &mut key, &mut packet, NOW);
             assert!(matches!(tracked, Tracked::One), "{tracked:?}");
         }

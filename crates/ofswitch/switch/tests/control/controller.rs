@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use linerate_flow::control::{Agent, AgentOptions, Target};
-use linerate_flow::switch::{Switch, SwitchOptions};
+use linerate_ofswitch::control::{Agent, AgentOptions, Target};
+use linerate_ofswitch::switch::{Switch, SwitchOptions};
 use linerate_openflow::wire::{
     ErrorMessage, Fault, Header, Hello, Message, Port, PortConfig, PortNumber, PortState, Stream,
     Version,

@@ -6,14 +6,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use linerate_flow::control::{Agent, Conversation, Target};
-use linerate_flow::switch::Switch;
+use linerate_ofswitch::control::{Agent, Conversation, Target};
+use linerate_ofswitch::switch::Switch;
 use linerate_openflow::wire::multipart::{FlowRequest, Reply, Request};
 use linerate_openflow::wire::{
     BundleAdd, BundleControl, BundleFlags, BundleStep, Fault, Field, FlowMod, Hello, Match,
     Message, MultipartRequest, Stream, Version,
 };
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 
 use crate::controller::{Controller, PATIENCE, Served};
 
@@ -32,7 +32,9 @@ fn hello() -> Vec<u8> {
 }
 
 /// A switch that listens at a socket of UNIX and at a port.
-fn both(change: impl FnOnce(&mut linerate_flow::control::AgentOptions)) -> (Served, SocketAddr) {
+fn both(
+    change: impl FnOnce(&mut linerate_ofswitch::control::AgentOptions),
+) -> (Served, SocketAddr) {
     let served = Served::new(|options| {
         options.targets.push("ptcp:0:127.0.0.1".parse().expect("a target"));
         change(options);

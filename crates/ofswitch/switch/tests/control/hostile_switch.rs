@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use linerate_flow::control::{Client, ClientError, ClientOptions, Target};
+use linerate_ofswitch::control::{Client, ClientError, ClientOptions, Target};
 use linerate_openflow::wire::multipart::{FlowRequest, FlowStats, Parts, Reply, Request};
 use linerate_openflow::wire::{
     FlowMod, HEADER, Header, Hello, Match, Message, MultipartReply, PacketIn, PacketInReason,

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use linerate_flow::control::PacketRate;
-use linerate_flow::key::{self, Key};
-use linerate_flow::pipeline::{Continuation, PendingWork, Punt, Suspended};
+use linerate_ofswitch::control::PacketRate;
+use linerate_ofswitch::key::{self, Key};
+use linerate_ofswitch::pipeline::{Continuation, PendingWork, Punt, Suspended};
 use linerate_openflow::wire::{
     Action, Config, ConfigFlags, Fault, Field, FlowMod, Match, Message, NiciraMessage, PacketIn,
     PacketInFormat, PacketInReason, PacketOut, PortNumber, Version,
 };
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 
 use crate::controller::{PATIENCE, Served};
 use crate::protocol::{NEWER, listen, packet_in, punt, send, to};

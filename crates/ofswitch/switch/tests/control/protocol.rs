@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use linerate_flow::control::{Agent, AgentOptions, FailMode};
-use linerate_flow::key::Key;
-use linerate_flow::pipeline::Punt;
-use linerate_flow::switch::{Switch, SwitchOptions};
+use linerate_ofswitch::control::{Agent, AgentOptions, FailMode};
+use linerate_ofswitch::key::Key;
+use linerate_ofswitch::pipeline::Punt;
+use linerate_ofswitch::switch::{Switch, SwitchOptions};
 use linerate_openflow::wire::multipart::{FlowRequest, Reply, Request};
 use linerate_openflow::wire::{
     Action, AsyncConfig, AsyncKind, Bucket, BundleAdd, BundleControl, BundleFlags, BundleStep,
@@ -17,7 +17,7 @@ use linerate_openflow::wire::{
     PortConfig, PortMod, PortNumber, PortReason, PortState, Role, RoleMessage, RoleReason,
     RoleStatus, TableMod, Version,
 };
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 
 use crate::controller::{Controller, PATIENCE, Served};
 use crate::exercise;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use linerate_flow::control::{Agent, AgentOptions, Credentials, Target};
-use linerate_testlab::authority::{Authority, EC, IssuedCert, RSA};
-use linerate_testlab::{require, wait_until};
+use linerate_ofswitch::control::{Agent, AgentOptions, Credentials, Target};
+use linerate_test_support::authority::{Authority, EC, IssuedCert, RSA};
+use linerate_test_support::{require, wait_until};
 
 use crate::controller::{PATIENCE, switch};
 

@@ -8,10 +8,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::Duration;
 
-use linerate_flow::control::{Agent, AgentOptions, Client, ClientOptions, Target, Trust};
+use linerate_ofswitch::control::{Agent, AgentOptions, Client, ClientOptions, Target, Trust};
 use linerate_openflow::wire::{Hello, Message, Version};
-use linerate_testlab::hostile::AttackUser;
-use linerate_testlab::wait_until;
+use linerate_test_support::hostile::AttackUser;
+use linerate_test_support::wait_until;
 
 use crate::controller::{Controller, PATIENCE, switch};
 

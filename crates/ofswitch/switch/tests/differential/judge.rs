@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use linerate_openflow::wire::{Hello, Message, Stream, Version};
-use linerate_testlab::{openvswitch::OpenVswitch, wait_until};
+use linerate_test_support::{openvswitch::OpenVswitch, wait_until};
 
 use crate::{PORTS, Sent};
 

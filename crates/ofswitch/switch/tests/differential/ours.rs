@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use linerate_flow::cache::{Drop, FlowCache, Options, Outlet};
-use linerate_flow::conntrack::Tracked;
-use linerate_flow::key::{self, Key};
-use linerate_flow::pipeline::{self, Continuation, Step};
-use linerate_flow::switch::{Switch, SwitchOptions};
-use linerate_flow::table::Snapshot;
 use linerate_memory::{ArenaOptions, Frame, PoolCache, Slot};
+use linerate_ofswitch::cache::{Drop, FlowCache, Options, Outlet};
+use linerate_ofswitch::conntrack::Tracked;
+use linerate_ofswitch::key::{self, Key};
+use linerate_ofswitch::pipeline::{self, Continuation, Step};
+use linerate_ofswitch::switch::{Switch, SwitchOptions};
+use linerate_ofswitch::table::Snapshot;
 use linerate_openflow::wire::{Field, Message, Port, PortConfig, PortNumber, PortState};
 
 use crate::judge::VERSION;
@@ -210,7 +210,7 @@ impl SlowPath<'_> {
                         }
                     }
                 }
-                Step::ClearTrack => linerate_flow::conntrack::clear(&mut known),
+                Step::ClearTrack => linerate_ofswitch::conntrack::clear(&mut known),
                 Step::Count(_) | Step::Controller(_) | Step::Meter(_) | Step::Sample(_) => {}
                 Step::Select(_) => unreachable!("no rule selects"),
                 edit => {

@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use linerate_flow::control::{Agent, AgentOptions};
-use linerate_flow::switch::{Switch, SwitchOptions};
+use linerate_ofswitch::control::{Agent, AgentOptions};
+use linerate_ofswitch::switch::{Switch, SwitchOptions};
 use linerate_openflow::wire::group::ALL_GROUPS;
 use linerate_openflow::wire::meter::ALL_METERS;
 use linerate_openflow::wire::{

@@ -1,9 +1,9 @@
 //! Arbitrary bytes as packets: nothing panics, each word is the same alone and with others, and a
 //! field that is set is read back.
 
-use linerate_flow::edit::Bytes;
-use linerate_flow::key::{HEADERS, INNER_TCI, Key, Mask, Needed, extract, extract_needed};
-use linerate_flow::pipeline::Step;
+use linerate_ofswitch::edit::Bytes;
+use linerate_ofswitch::key::{HEADERS, INNER_TCI, Key, Mask, Needed, extract, extract_needed};
+use linerate_ofswitch::pipeline::Step;
 use linerate_openflow::wire::{Entry, Field, VLAN_PRESENT};
 
 /// Takes the bytes as a packet.
@@ -50,7 +50,7 @@ pub(crate) fn set(bytes: &[u8]) {
     assert!(Step::Set(entry).apply(&mut changed));
     assert_eq!(changed.len(), packet.len());
     extract(&changed, &mut after);
-    if !linerate_flow::key::is_of_headers(field) {
+    if !linerate_ofswitch::key::is_of_headers(field) {
         assert_eq!(changed, packet);
     }
     // The value is read back, unless it decides the type of the rest of the packet.

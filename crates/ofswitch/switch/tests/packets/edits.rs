@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use linerate_flow::edit::Bytes;
-use linerate_flow::key::{Key, extract};
-use linerate_flow::pipeline::Step;
 use linerate_memory::ArenaOptions;
+use linerate_ofswitch::edit::Bytes;
+use linerate_ofswitch::key::{Key, extract};
+use linerate_ofswitch::pipeline::Step;
 use linerate_openflow::wire::field::Needs;
 use linerate_openflow::wire::{Entry, Field, VLAN_PRESENT};
 
@@ -79,7 +79,7 @@ fn settable(key: &Key) -> Vec<Field> {
             }
             _ => key.meets(field.needs()),
         };
-        has && field.is_settable() && linerate_flow::key::is_of_headers(*field)
+        has && field.is_settable() && linerate_ofswitch::key::is_of_headers(*field)
     };
     Field::ALL.iter().copied().filter(settable).collect()
 }
@@ -140,7 +140,7 @@ fn set_fields_are_read_and_checksums_are_right() {
 #[test]
 #[ignore = "needs tshark"]
 fn tshark_finds_no_wrong_checksum() {
-    let program = linerate_testlab::require("tshark");
+    let program = linerate_test_support::require("tshark");
     let packets = changed(4_000);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("changed.pcap");

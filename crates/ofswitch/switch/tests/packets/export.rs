@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use linerate_flow::export::{
+use linerate_ofswitch::export::{
     ExportOptions, Exporter, Interface, IpfixOptions, PortPair, SflowOptions,
 };
-use linerate_flow::key::{Key, extract};
+use linerate_ofswitch::key::{Key, extract};
 use linerate_openflow::wire::{self, Field, PortNumber};
-use linerate_testlab::{Running, wait_until};
+use linerate_test_support::{Running, wait_until};
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -33,7 +33,7 @@ struct Collector {
 
 impl Collector {
     fn start(name: &str) -> Collector {
-        let program = linerate_testlab::require(name);
+        let program = linerate_test_support::require(name);
         let folder = tempfile::tempdir().expect("a temporary directory");
         // A free one, unless it is taken in between.
         let free = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -64,7 +64,7 @@ impl Collector {
         assert!(wait_until(is_read, PATIENCE), "the collector does not read");
         self.program.signal(Signal::TERM);
         let _ = self.program.wait(PATIENCE);
-        let output = Command::new(linerate_testlab::require("nfdump"))
+        let output = Command::new(linerate_test_support::require("nfdump"))
             .args(["-q", "-N", "-o", "csv", "-R"])
             .arg(self.folder.path())
             .output()
@@ -288,7 +288,7 @@ fn datagrams(socket: &UdpSocket, port: u16) -> Vec<Vec<u8>> {
 
 /// Returns tshark's output for datagrams.
 fn dissected(packets: &[Vec<u8>], arguments: &[&str]) -> String {
-    let program = linerate_testlab::require("tshark");
+    let program = linerate_test_support::require("tshark");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let file = folder.path().join("told.pcap");
     pcap::write(&file, packets);

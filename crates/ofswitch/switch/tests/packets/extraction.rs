@@ -1,6 +1,6 @@
 //! Extraction of header fields.
 
-use linerate_flow::key::{INNER_TCI, Key, extension, extract};
+use linerate_ofswitch::key::{INNER_TCI, Key, extension, extract};
 use linerate_openflow::wire::Field;
 use proptest::prelude::*;
 

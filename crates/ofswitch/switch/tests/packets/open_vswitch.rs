@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
-use linerate_flow::key::{INNER_TCI, Key, extract};
-use linerate_flow::pipeline::Step;
+use linerate_ofswitch::key::{INNER_TCI, Key, extract};
+use linerate_ofswitch::pipeline::Step;
 use linerate_openflow::wire::{Field, VLAN_PRESENT};
 
 use crate::generate::{Random, damaged, packet};
@@ -14,7 +14,7 @@ use crate::pcap;
 #[test]
 #[ignore = "needs ovs-ofctl"]
 fn open_vswitch_reads_the_same() {
-    let program = linerate_testlab::require("ovs-ofctl");
+    let program = linerate_test_support::require("ovs-ofctl");
     let mut random = Random::new(5);
     let packets: Vec<Vec<u8>> = (0..20_000)
         .map(|nth| if nth % 2 == 0 { packet(&mut random) } else { damaged(&mut random) })

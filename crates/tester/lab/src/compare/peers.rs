@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use linerate_host::machine::Memory;
+use linerate_linux::machine::Memory;
 use tempfile::TempDir;
 
 use super::{

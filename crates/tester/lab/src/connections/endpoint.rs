@@ -6,16 +6,16 @@
 
 use std::{collections::VecDeque, net::IpAddr};
 
-use linerate_host::machine::Memory;
-use linerate_lookup::{
-    exact::{Backing, Entry, Table},
-    wheel::Wheel,
-};
+use linerate_linux::machine::Memory;
 use linerate_memory::MemoryError;
 use linerate_packet::{
     MacAddr,
     build::{BuildError, Link, Tagging},
     tcp::Flags,
+};
+use linerate_tables::{
+    exact::{Backing, Entry, Table},
+    wheel::Wheel,
 };
 
 use super::{

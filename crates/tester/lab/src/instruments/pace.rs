@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::clock::cycles;
 use rustix::process::Pid;
 

@@ -7,7 +7,7 @@
 
 use std::fs;
 
-use linerate_host::machine::Memory;
+use linerate_linux::machine::Memory;
 use linerate_memory::{Backing, MemoryError, Reserved};
 
 use crate::point::Pages;

@@ -3,7 +3,7 @@
 
 use std::{thread, time::Duration};
 
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::Frame;
 use linerate_port::{Context, Direction};
 use linerate_worker::Stop;

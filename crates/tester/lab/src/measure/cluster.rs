@@ -20,7 +20,7 @@ use std::{
 
 use linerate_client::Consumer;
 use linerate_cluster::{Access, BalancerHandle, Broker, Granted};
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{
     Frame,
     clock::{cycles, cycles_per_second},

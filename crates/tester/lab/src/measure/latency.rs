@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::{
     Frame, PoolCache,
     clock::{cycles, cycles_in, cycles_per_second},

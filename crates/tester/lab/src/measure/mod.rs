@@ -33,7 +33,7 @@ use std::{
 };
 
 use linerate_graph::Library;
-use linerate_host::machine::{Cpu, worker_cores};
+use linerate_linux::machine::{Cpu, worker_cores};
 use linerate_memory::{Arena, ArenaOptions, clock::cycles_per_second};
 
 use self::network::Network;

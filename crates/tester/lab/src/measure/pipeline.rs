@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use linerate_host::machine::pin_current_thread;
+use linerate_linux::machine::pin_current_thread;
 use linerate_memory::Frame;
 use linerate_port::{Context, Counters, Direction, Receive, Transmit};
 use linerate_worker::Stop;

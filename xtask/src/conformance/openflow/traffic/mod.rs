@@ -21,7 +21,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use linerate_testlab::programs;
+use linerate_test_support::programs;
 use serde::Serialize;
 
 use self::play::{Outcome, Switch, play};

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use linerate_testlab::wait_until;
+use linerate_test_support::wait_until;
 use serde::{Deserialize, Serialize};
 
 use super::suite::{Case, Suite};

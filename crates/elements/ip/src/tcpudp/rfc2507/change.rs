@@ -3,7 +3,9 @@
 //! A byte of flags, the TCP checksum, and a delta for each field whose flag is set: one byte, or a
 //! zero and two bytes. The identification grows by one when its flag is not set.
 
-use linerate_kit::ip::{IDENT, LEAST, TOTAL_LENGTH, fill_checksum, get_four, get16, put16};
+use linerate_element_support::ip::{
+    IDENT, LEAST, TOTAL_LENGTH, fill_checksum, get_four, get16, put16,
+};
 
 use super::{HEADERS, Headers};
 

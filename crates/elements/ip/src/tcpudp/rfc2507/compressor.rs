@@ -5,7 +5,7 @@ use linerate_memory::PacketMut;
 
 use super::{ANY, COMPRESSED, CONNECTIONS, FULL, HEADERS, Headers, change::Change};
 use crate::tcpudp::FAMILY;
-use linerate_kit::{
+use linerate_element_support::{
     ip::{FRAGMENT, FRAGMENT_OFFSET, LEAST, MORE_FRAGMENTS, NoHeader, PROTOCOL, SOURCE, get16},
     random::Random,
 };

@@ -13,10 +13,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use linerate_element_support::{ip::LEAST, random::Random};
 use linerate_graph::{
     Arg, Class, Context, DropReason, Element, ElementBuilder, Ipv4OrPrefix, Ipv4Prefix, NoBuffer,
 };
-use linerate_kit::{ip::LEAST, random::Random};
 use linerate_memory::{Frame, Slot};
 
 use self::{

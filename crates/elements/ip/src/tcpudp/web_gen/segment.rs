@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use linerate_kit::ip::{
+use linerate_element_support::ip::{
     DESTINATION, IDENT, LEAST, PROTOCOL, SOURCE, TOTAL_LENGTH, TTL, fill_checksum, get_four, get16,
     is_first_fragment, protocol, put16,
 };

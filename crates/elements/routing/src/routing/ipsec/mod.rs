@@ -19,7 +19,7 @@ use linerate_memory::{Frame, Meta, Slot};
 
 use super::element::shared_table;
 use crate::ipsec;
-use linerate_kit::{
+use linerate_element_support::{
     annotations,
     ip::{LEAST, PROTOCOL, get_four},
 };

@@ -1,4 +1,4 @@
-use linerate_testlab::tunnels::{
+use linerate_test_support::tunnels::{
     self, Head, IPV4, IPV6, Transport, header_of, stacks, transport_of,
 };
 use proptest::prelude::*;

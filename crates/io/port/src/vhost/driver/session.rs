@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use linerate_host::close::Closer;
+use linerate_linux::close::Closer;
 use linerate_memory::{Arena, ForeignRegion, stride_for};
 
 use super::{
