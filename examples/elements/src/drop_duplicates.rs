@@ -7,7 +7,7 @@ use std::{
 
 use linerate_graph::{Arguments, Class, DropReason, Exit, Packet, Reads, Step, Verdict};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// duplicate

@@ -12,7 +12,7 @@ use linerate_graph::{
     Arguments, Class, Context, DropReason, Element, Frame, Handler, HandlerError,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// standby

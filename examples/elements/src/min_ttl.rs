@@ -12,7 +12,7 @@ const TTL_WORD: usize = 2;
 /// Words that are looked at.
 const WORDS: usize = 3;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

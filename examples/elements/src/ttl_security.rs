@@ -5,7 +5,7 @@ use linerate_graph::{Arguments, Class, DropReason, Exit, Packet, Reads, Step, Ve
 /// Offset of the time to live in an IPv4 header.
 const TTL: usize = 8;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// too far away

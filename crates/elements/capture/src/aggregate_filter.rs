@@ -11,7 +11,7 @@ use linerate_memory::Frame;
 use super::FAMILY;
 use linerate_element_support::annotations::aggregate;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 enum Reason {
     /// filtered

@@ -13,7 +13,7 @@ use linerate_memory::Packet;
 use super::{FAMILY, notifiers::check_notifier};
 use linerate_element_support::annotations::aggregate;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// not the first

@@ -12,7 +12,7 @@ use super::{
 };
 use linerate_element_support::annotations;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no buffer for a copy

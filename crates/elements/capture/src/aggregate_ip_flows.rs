@@ -54,7 +54,7 @@ pub(super) const CLASS: Class = Class {
 const CAPACITY: usize = 1 << 20;
 /// Packets held at most: their buffers are needed by all elements.
 const MOST_HELD: usize = 4096;
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no buffer for a copy

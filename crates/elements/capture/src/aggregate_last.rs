@@ -21,7 +21,7 @@ use linerate_element_support::{
     run_end::RunEnd,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no buffer for a copy

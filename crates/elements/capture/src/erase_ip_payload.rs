@@ -6,7 +6,7 @@ use linerate_memory::PacketMut;
 use super::FAMILY;
 use linerate_element_support::ip::{NoHeader, PROTOCOL, header_length, ip_mut, is_first_fragment};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -7,7 +7,7 @@ use linerate_memory::PacketMut;
 
 use super::FAMILY;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

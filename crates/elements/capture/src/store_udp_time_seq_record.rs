@@ -15,7 +15,7 @@ use linerate_packet::checksum::{udp_nonzero, update_bytes};
 use super::FAMILY;
 use linerate_element_support::ip::{LEAST, PROTOCOL, get16, is_first_fragment};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -19,7 +19,7 @@ use super::{
     place::{BrokerState, Expected, broker},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// the program says so

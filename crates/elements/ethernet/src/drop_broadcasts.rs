@@ -6,7 +6,7 @@ use linerate_memory::{Frame, Packet};
 use super::FAMILY;
 use linerate_element_support::{annotations::is_link_broadcast, log_once::LogOnce};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// broadcast or multicast

@@ -12,7 +12,7 @@ use super::{
 };
 use linerate_element_support::{ether::mac_text, handler_values::value_of};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// destination is where it came from

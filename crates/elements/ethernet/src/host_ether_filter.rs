@@ -6,7 +6,7 @@ use linerate_memory::{Meta, PacketMut};
 use super::{FAMILY, ether_encap::address};
 use linerate_element_support::{annotations::packet_type, ether::Mac};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// not for this host

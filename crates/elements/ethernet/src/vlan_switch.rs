@@ -17,7 +17,7 @@ use super::{
 };
 use linerate_element_support::ether::{HEADER, mac_text};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// destination is where it came from

@@ -67,7 +67,7 @@ pub(super) const DECAP: Class = Class {
     ..Decap::CLASS
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 enum Reason {
     /// not of this tunnel

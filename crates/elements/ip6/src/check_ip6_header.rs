@@ -15,7 +15,7 @@ use super::{
 };
 use linerate_element_support::log_once::LogOnce;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

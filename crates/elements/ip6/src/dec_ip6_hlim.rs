@@ -12,7 +12,7 @@ use super::{
     header::{HOPS, LEAST, NoHeader, known},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -15,7 +15,7 @@ use super::{
     header::{DESTINATION, HOPS, LEAST, NEXT, NoHeader, SOURCE, address, known},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

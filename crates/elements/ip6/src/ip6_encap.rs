@@ -16,7 +16,7 @@ use linerate_element_support::{
     address6, handler_values::record_argument, ip_encap::ProtocolNumber,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -12,7 +12,7 @@ use super::{
     header::{LEAST, LENGTH, NEXT, NoHeader, ip, mark, put16},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -14,7 +14,7 @@ const UDP: u8 = 17;
 /// Bytes of a transport header that must be there.
 const TRANSPORT: usize = 8;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -9,7 +9,7 @@ use linerate_memory::Frame;
 use super::{FAMILY, header, header::NoHeader};
 use linerate_element_support::handler_values::record_argument;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -69,7 +69,7 @@ pub(super) const ROUND_TRIP: Class = Class {
     ..Class::here()
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no buffer for a copy

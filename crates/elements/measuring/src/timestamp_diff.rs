@@ -20,7 +20,7 @@ use super::{
     record_timestamp::{self, Found, Record, number_at},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// not recorded

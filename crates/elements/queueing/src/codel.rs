@@ -20,7 +20,7 @@ use super::{
     wrong,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// waited too long

@@ -23,7 +23,7 @@ use linerate_element_support::{
     handler_values::record_argument,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// queue full

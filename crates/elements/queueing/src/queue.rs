@@ -30,7 +30,7 @@ const CAPACITY_DEFAULT: usize = 1000;
 /// Most packets a queue can hold.
 const CAPACITY_LIMIT: usize = 1 << 24;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// queue full

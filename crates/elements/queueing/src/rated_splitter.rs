@@ -17,7 +17,7 @@ use linerate_element_support::{
     rate::{Bucket, DEBT, Unit},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// above the rate

@@ -19,7 +19,7 @@ use linerate_element_support::{
     drops::reject_frame,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// early drop

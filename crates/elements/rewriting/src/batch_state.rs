@@ -13,7 +13,7 @@ use super::{
     rewriter_type::{PacketFlow, RewriterKind, RewriterType},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, DropReason)]
 pub(super) enum Reason {
     /// no buffer for a copy

@@ -55,7 +55,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no buffer for a copy

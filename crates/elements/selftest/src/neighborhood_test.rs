@@ -12,7 +12,7 @@ use super::FAMILY;
 /// Ports that have a handler of their own.
 const PORTS: usize = 4;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// every packet

@@ -5,7 +5,7 @@ use linerate_memory::Packet;
 
 use super::{FAMILY, color::Color};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// other colour

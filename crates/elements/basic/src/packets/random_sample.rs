@@ -9,7 +9,7 @@ use linerate_memory::{Frame, Packet};
 use super::FAMILY;
 use linerate_element_support::random::{Probability, Random};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// not chosen

@@ -8,7 +8,7 @@ use linerate_memory::{Frame, Packet};
 
 use super::FAMILY;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

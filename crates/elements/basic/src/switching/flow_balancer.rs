@@ -13,7 +13,7 @@ use linerate_tables::indirection::{BUCKETS_LIMIT, Indirection};
 
 use super::{FAMILY, split};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no output in use

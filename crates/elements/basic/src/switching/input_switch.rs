@@ -9,7 +9,7 @@ use linerate_memory::Frame;
 use super::FAMILY;
 use linerate_element_support::handler_values::integer_or;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// other input

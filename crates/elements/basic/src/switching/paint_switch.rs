@@ -9,7 +9,7 @@ use linerate_element_support::annotation_byte::Byte;
 /// The paint of packets that go everywhere.
 const ALL: u8 = 255;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no output of this paint

@@ -8,7 +8,7 @@ use linerate_memory::Frame;
 use super::{FAMILY, split};
 use linerate_element_support::tickets::Tickets;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no output has tickets

@@ -6,7 +6,7 @@ use linerate_memory::Frame;
 use super::FAMILY;
 use linerate_element_support::handler_values::{boolean_or, port_of};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// suppressed

@@ -16,7 +16,7 @@ mod unqueue;
 use pulled::Replay;
 use unqueue::ReplayUnqueue;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

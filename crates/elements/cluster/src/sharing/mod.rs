@@ -25,7 +25,7 @@ use super::{
     weights,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no program attached

@@ -38,7 +38,7 @@ const VARIABLES: usize = 4096;
 /// Most bytes `cat` reads.
 const FILE: u64 = 16 << 20;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// script gave no output

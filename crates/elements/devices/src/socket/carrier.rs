@@ -26,7 +26,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// Shortest IP packet.
 const IP_LEAST: usize = 20;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 pub(super) enum Reason {
     /// no peer

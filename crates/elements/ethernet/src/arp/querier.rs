@@ -23,7 +23,7 @@ use linerate_elements_neighbours::{
     table::{RetryWork, UpdateResult},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no address of its own

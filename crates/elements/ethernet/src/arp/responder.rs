@@ -17,7 +17,7 @@ use linerate_element_support::{
     ip::get_four,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no query for one of its addresses

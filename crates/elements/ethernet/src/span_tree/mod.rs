@@ -18,7 +18,7 @@ mod message;
 
 use message::{Message, Received};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no bridge message

@@ -24,7 +24,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::for_element::<CheckHeader<Icmp>>()
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 enum Fault {
     /// not ICMP

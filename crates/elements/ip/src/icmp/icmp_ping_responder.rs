@@ -15,7 +15,7 @@ use linerate_element_support::{
     ping::{HOPS, annotate_reply, make_reply},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

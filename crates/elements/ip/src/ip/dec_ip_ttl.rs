@@ -14,7 +14,7 @@ use linerate_element_support::ip::{
     DESTINATION, LEAST, NoHeader, TTL, WORDS, get_four, head, is_multicast,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -26,7 +26,7 @@ const MOST: usize = 60;
 /// Packets reported without `VERBOSE`.
 const REPORTED: usize = 5;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -14,7 +14,7 @@ use linerate_element_support::{
     ip::{NoHeader, WORDS, known},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

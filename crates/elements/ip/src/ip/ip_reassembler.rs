@@ -25,7 +25,7 @@ use linerate_element_support::{
     mac_header,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -26,7 +26,7 @@ const FIN: u8 = 1;
 /// Bytes of the longest headers of IP and TCP.
 const MOST: usize = 120;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

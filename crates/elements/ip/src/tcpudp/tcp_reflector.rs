@@ -13,7 +13,7 @@ use linerate_element_support::{
     random::Random,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

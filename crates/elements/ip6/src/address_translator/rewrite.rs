@@ -16,7 +16,7 @@ const ICMP6: u8 = 58;
 /// Length of an `ICMPv6` header.
 const MESSAGE: usize = 8;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 pub(super) enum Reason {
     #[from(NoBuffer)]

@@ -13,7 +13,7 @@ use super::{ALL_NODES, Message, MessageType, OVERRIDE, ROUTER, SOLICITED, group}
 use crate::FAMILY;
 use linerate_element_support::{address6, ether::mac_text, handler_values::value_of};
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no solicitation for one of its addresses

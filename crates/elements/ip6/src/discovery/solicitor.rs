@@ -31,7 +31,7 @@ use linerate_elements_neighbours::{
     table::{Advertised, Neighbours, RetryWork, UpdateResult},
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no destination annotation

@@ -34,7 +34,7 @@ const MESSAGE: usize = 8;
 /// The least MTU of an IPv6 link.
 const LEAST_MTU: usize = 1280;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

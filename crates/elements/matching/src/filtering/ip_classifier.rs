@@ -37,7 +37,7 @@ pub(super) const CLASS: Class = Class {
     ..Class::here()
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no expression holds

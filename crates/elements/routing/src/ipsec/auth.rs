@@ -15,7 +15,7 @@ use super::{
     esp,
 };
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

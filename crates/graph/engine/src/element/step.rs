@@ -40,7 +40,7 @@ impl<R: From<F>, F: DropReason> From<F> for Exit<R> {
 }
 
 impl<R: DropReason> Exit<R> {
-    /// The same with the number of the reason.
+    /// Returns the exit with the number of its reason.
     #[inline(always)]
     fn numbered(self) -> Exit<usize> {
         match self {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::tcpudp::FAMILY;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -25,7 +25,7 @@ use self::{
 };
 use super::FAMILY;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     #[from(NoBuffer)]

@@ -32,7 +32,7 @@ use handlers::Routes;
 use target::Target;
 use tunnels::Tunnels;
 
-/// Drop reason.
+/// Reasons for which packets are dropped.
 #[derive(Clone, Copy, DropReason)]
 enum Reason {
     /// no route
