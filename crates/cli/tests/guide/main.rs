@@ -286,13 +286,13 @@ fn sources(folder: &Path, text: &mut String) {
 fn messages_it_explains_are_those_of_the_programs() {
     let mut text = String::new();
     for folder in [
-        "port",
-        "graph",
-        "language",
+        "base/linux",
+        "base/memory",
+        "io/port",
+        "graph/engine",
+        "graph/language",
+        "graph/worker",
         "cli",
-        "host",
-        "memory",
-        "worker",
         "elements/control",
         "elements/devices",
     ] {

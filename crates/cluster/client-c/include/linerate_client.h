@@ -147,9 +147,7 @@ int lr_answer(lr_consumer *consumer,
 /**
  * Sends a copy of length bytes as a packet. Returns 1, or 0 if no buffer is free now.
  */
-int lr_transmit(lr_consumer *consumer,
-                const void *data,
-                size_t length);
+int lr_transmit(lr_consumer *consumer, const void *data, size_t length);
 
 /**
  * Waits for packets, at most milliseconds, or without a limit if that is negative. Returns 1 if there are

@@ -23,7 +23,7 @@ enum Reason {
     #[from(NoHeader)]
     NoHeader,
     /// not an ICMPv6 echo request
-    NoRequest,
+    NotEchoRequest,
 }
 
 pub(super) const CLASS: Class = Class {
@@ -92,7 +92,7 @@ impl Step<Writes, Reason> for Icmp6PingResponder {
         let now = self.now;
         let ip = known(packet)?;
         if !answer(ip) {
-            return Err(Exit::ErrorOutput(Reason::NoRequest));
+            return Err(Exit::ErrorOutput(Reason::NotEchoRequest));
         }
         let destination = address(ip, DESTINATION);
         annotate_reply(packet.meta_mut(), &destination, now);

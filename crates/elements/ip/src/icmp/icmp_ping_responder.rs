@@ -23,7 +23,7 @@ enum Reason {
     #[from(NoHeader)]
     NoHeader,
     /// not an ICMP echo request
-    NoRequest,
+    NotEchoRequest,
 }
 
 pub(super) const CLASS: Class = Class {
@@ -80,7 +80,7 @@ impl Step<Writes, Reason> for IcmpPingResponder {
     fn step(&mut self, packet: &mut PacketMut<'_>) -> Verdict<Reason> {
         let (ip, meta) = known(packet)?;
         if !answer(ip) {
-            return Err(Exit::ErrorOutput(Reason::NoRequest));
+            return Err(Exit::ErrorOutput(Reason::NotEchoRequest));
         }
         annotate_reply(meta, &get_four(ip, DESTINATION), self.now);
         Ok(())

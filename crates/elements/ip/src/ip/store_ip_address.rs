@@ -23,7 +23,7 @@ enum Reason {
     #[from(NoHeader)]
     NoHeader,
     /// no address or no room for it
-    NoRoom,
+    Unwritable,
 }
 
 pub(super) const CLASS: Class = Class {
@@ -132,7 +132,7 @@ impl Element for StoreIpAddress {
                         *place = address;
                         Ok(())
                     }
-                    _ => Err(Exit::ErrorOutput(Reason::NoRoom)),
+                    _ => Err(Exit::ErrorOutput(Reason::Unwritable)),
                 }
             }),
         };

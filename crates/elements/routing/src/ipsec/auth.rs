@@ -117,7 +117,7 @@ impl Element for Auth {
                 let (bytes, digest) =
                     packet.bytes().split_last_chunk::<DIGEST>().ok_or(Exit::Drop(Reason::Short))?;
                 kind.check(by, bytes, digest).inspect_err(|exit| {
-                    wrong += u64::from(*exit == Exit::ErrorOutput(Reason::Wrong))
+                    wrong += u64::from(*exit == Exit::ErrorOutput(Reason::Wrong));
                 })?;
                 packet.truncate(packet.len() - DIGEST);
                 Ok(())
