@@ -50,7 +50,7 @@ fn raised(word: u32, ttl: u8) -> u32 {
     let more = u32::from(ttl).saturating_sub(word & 0xff);
     let sum = (!word >> 16) + more;
     let sum = (sum & 0xffff) + (sum >> 16);
-    (word & 0xffff) + more | !sum << 16
+    ((word & 0xffff) + more) | (!sum << 16)
 }
 
 impl Step<Writes, Reason> for MinTtl {

@@ -143,10 +143,12 @@ fn an_interface_may_go_down_and_come_up() {
         let command = format!("forward --bidirectional {driver}:b0 {driver}:b1");
         let forwarder = Program::ready(&line.b, &command);
         line.wait_until_carries();
-        for (namespace, interface) in [(&line.b, "b0"), (&line.b, "b1"), (&line.c, "c0")] {
+        let (a0, c0) = ((&line.a, "a0"), (&line.c, "c0"));
+        let (b0, b1) = ((&line.b, "b0"), (&line.b, "b1"));
+        for ((namespace, interface), (sender, from)) in [(b0, c0), (b1, a0), (c0, a0)] {
             namespace.link_down(interface);
-            // Traffic meanwhile goes nowhere, and does no harm.
-            send(&line.a, "a0", &frames());
+            // Traffic to it goes nowhere meanwhile, and does no harm.
+            send(sender, from, &frames());
             namespace.link_up(interface);
             line.wait_until_carries();
         }

@@ -726,13 +726,13 @@ fn an_early_consumer_waits_for_the_whole_configuration() {
         drop(early.join().unwrap().unwrap());
         // Another configuration is being made that grants less: the old one stays until it is
         // whole.
-        let mut reader = Consumer::attach(&address, "one");
+        let mut reader = Consumer::attach(address, "one");
         let until = Instant::now() + Duration::from_secs(60);
         while reader.is_err() && Instant::now() < until {
-            reader = Consumer::attach(&address, "one");
+            reader = Consumer::attach(address, "one");
         }
         let mut reader = reader.unwrap();
-        let (_, hold) = Broker::open_held(&address, &arena).unwrap();
+        let (_, hold) = Broker::open_held(address, &arena).unwrap();
         let next = ConsumerHandle::to_send(&broker, "one", ISOLATED).unwrap();
         assert!(!reader.wait(Some(Duration::from_millis(50))).unwrap());
         drop(next);

@@ -278,7 +278,7 @@ fn only_so_many_come() {
     assert_eq!(served.agent.status().targets[0].rejected, 1);
     drop(second);
     let here = || served.agent.status().targets[0].controllers.len();
-    assert!(wait_until(|| here() == 1, PATIENCE));
+    assert!(wait_until(|| here() == 1, PATIENCE), "{} are left of two", here());
     served.controller(Version::V13).barrier();
     first.barrier();
 }
